@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the compiler which of our optional flags it knows, so that gcc, clang and later versions share one list."""
+
+# Hardening that not every compiler or processor has. Each is kept only if an empty file compiles with it under -Werror.
+_OPTIONAL = [
+    "-fstack-protector-strong",
+    "-fstack-clash-protection",
+    "-fcf-protection=full",
+    "-ftrivial-auto-var-init=zero",
+    "-fstrict-flex-arrays=3",
+    "-Wtrampolines",
+    "-Wlogical-op",
+    "-Wduplicated-cond",
+]
+
+def _impl(ctx):
+    name = ctx.os.environ.get("CC", "gcc")
+    cc = name if name.startswith("/") else ctx.which(name)
+    if cc == None:
+        fail("the compiler %s is missing. Run: apt-get install gcc (or clang, for --config=clang)" % name)
+    ctx.file("empty.c", "extern int nothing;\n")
+    known = []
+    for flag in _OPTIONAL:
+        if ctx.execute([cc, "-Werror", "-Wall", flag, "-c", "empty.c", "-o", "empty.o"]).return_code == 0:
+            known.append(flag)
+    ctx.file("flags.bzl", "OPTIONAL_COPTS = %s\n" % repr(known))
+    ctx.file("BUILD.bazel", "")
+
+cc_probe = repository_rule(
+    implementation = _impl,
+    doc = "Writes @name//:flags.bzl with OPTIONAL_COPTS, the hardening flags that this compiler takes.",
+    environ = ["CC", "PATH"],
+    local = True,
+)
