@@ -13,17 +13,29 @@ _OPTIONAL = [
     "-Wduplicated-cond",
 ]
 
+# gcc's false alarms under the sanitizers, which are built in dbg; clang does not know the names.
+_OPTIONAL_DBG = [
+    "-Wno-maybe-uninitialized",
+    "-Wno-tsan",
+]
+
+def _known(ctx, cc, flags):
+    return [
+        flag
+        for flag in flags
+        if ctx.execute([cc, "-Werror", "-Wall", flag, "-c", "empty.c", "-o", "empty.o"]).return_code == 0
+    ]
+
 def _impl(ctx):
     name = ctx.os.environ.get("CC", "gcc")
     cc = name if name.startswith("/") else ctx.which(name)
     if cc == None:
         fail("the compiler %s is missing. Run: apt-get install gcc (or clang, for --config=clang)" % name)
     ctx.file("empty.c", "extern int nothing;\n")
-    known = []
-    for flag in _OPTIONAL:
-        if ctx.execute([cc, "-Werror", "-Wall", flag, "-c", "empty.c", "-o", "empty.o"]).return_code == 0:
-            known.append(flag)
-    ctx.file("flags.bzl", "OPTIONAL_COPTS = %s\n" % repr(known))
+    ctx.file("flags.bzl", "OPTIONAL_COPTS = %s\n\nOPTIONAL_DBG_COPTS = %s\n" % (
+        repr(_known(ctx, cc, _OPTIONAL)),
+        repr(_known(ctx, cc, _OPTIONAL_DBG)),
+    ))
     ctx.file("BUILD.bazel", "")
 
 cc_probe = repository_rule(

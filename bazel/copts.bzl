@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flags that every C file of ours is compiled and linked with."""
 
-load("@cc_probe//:flags.bzl", "OPTIONAL_COPTS")
+load("@cc_probe//:flags.bzl", "OPTIONAL_COPTS", "OPTIONAL_DBG_COPTS")
 
 BJ_COPTS = [
     "-std=gnu17",
@@ -25,6 +25,7 @@ BJ_COPTS = [
         "-U_FORTIFY_SOURCE",
         "-D_FORTIFY_SOURCE=3",
     ],
+    "//bazel:dbg": OPTIONAL_DBG_COPTS,
     "//conditions:default": [],
 })
 
