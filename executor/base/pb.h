@@ -17,6 +17,7 @@
  * bj_pb_unpack() - parse one message.
  * @bytes: borrowed during the call only; the message copies
  * @out_msg: in @arena, never to be freed by protobuf_c_message_free_unpacked()
+ * Groups (proto2 only) are refused; so are messages nested more than 100 deep.
  * Return: 0; -INVALID_ARGUMENT when malformed, or when a `string` field, at any depth, is invalid UTF-8 or holds a NUL
  * (protobuf-c cuts or passes those): the message type and the field are named; -RESOURCE_EXHAUSTED when the arena's cap is reached.
  */
