@@ -26,7 +26,8 @@ if ! find_binary; then
 			cat "$scratch/log"
 	fi
 	mkdir -p "$cache" &&
-		(cd "$cache" && npm install --no-save --no-audit --no-fund "@bazel/bazel-linux_x64@$version" >"$scratch/log" 2>&1 </dev/null)
+		npm install --prefix "$cache" --no-save --no-audit --no-fund "@bazel/bazel-linux_x64@$version" \
+			>"$scratch/log" 2>&1 </dev/null
 	if ! find_binary; then
 		cat "$scratch/log" 2>/dev/null
 		if [ "$BJ_MUST_RUN" = 1 ]; then
@@ -48,5 +49,5 @@ done | tar -c --null -T - | tar -x -C "$scratch/tree")
 command=("$binary" --nohome_rc --nosystem_rc --output_base="$scratch/base" --max_idle_secs=60)
 status=0
 (cd "$scratch/tree" && "${command[@]}" test --symlink_prefix=/ --keep_going --noshow_progress \
-	--test_env=BJ_MUST_RUN="$BJ_MUST_RUN" --build_event_json_file="$scratch/events" -- //... </dev/null) || status=$?
+	--build_event_json_file="$scratch/events" -- //... </dev/null) || status=$?
 /usr/bin/python3 -B "$BJ_ROOT/tests/lib/count_bazel.py" "$scratch/events" "$status"

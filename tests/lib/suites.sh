@@ -35,7 +35,7 @@ bazel_test() {
 	events=$BJ_TMP/events.json
 	# shellcheck disable=SC2086
 	bj_bazel test ${config:+--config=$config} ${BJ_BAZEL_FLAGS:-} --symlink_prefix=/ --keep_going \
-		--noshow_progress --test_env=BJ_MUST_RUN="$BJ_MUST_RUN" --build_event_json_file="$events" -- "$@" || status=$?
+		--noshow_progress --build_event_json_file="$events" -- "$@" || status=$?
 	/usr/bin/python3 -B "$BJ_ROOT/tests/lib/count_bazel.py" "$events" "$status"
 }
 
@@ -124,7 +124,7 @@ run_suite() {
 	if [ "$failed" != 0 ] || [ "${BJ_VERBOSE:-0}" = 1 ]; then
 		sed "s/^/  $name| /" "$log"
 	elif [ "$skipped" != 0 ]; then
-		grep -i 'skip' "$log" | sed "s/^/  $name| /" || true
+		grep -i '\bskip' "$log" | sed "s/^/  $name| /" || true
 	fi
 	rm -rf --one-file-system "$BJ_TMP"
 }
