@@ -3,9 +3,8 @@
  * action/engine.h - operations: queue, merging, slots, waiters. Knows nothing of gRPC.
  * Owns: the operations and one runner thread per slot. Threads: every call from any thread; one mutex inside; callbacks come without it held.
  *
- *            submit            slot free             done
- *   CACHE_CHECK ──> QUEUED ────────────> EXECUTING ────────> COMPLETED
- *        └──────────── hit ──────────────────────────────────────┘
+ *   submit ──> CACHE_CHECK ──> QUEUED ──> EXECUTING ──> COMPLETED
+ *                  └──── hit, failure ────────────────────┘
  * Two equal actions in flight (same instance and digest, neither do_not_cache) are one execution with several waiters. When the last waiter leaves, the action is
  * cancelled after the grace time, unless bj_engine_wait() comes back in between. A completed operation is kept for a while for late waiters.
  * Spec: REAPI v2, service Execution.
@@ -23,6 +22,7 @@
 #include "executor/cas/digest.h"
 
 struct bj_engine;
+struct bj_pool;
 struct bj_waiter;
 
 /** Values equal REAPI's ExecutionStage.Value. */
@@ -31,7 +31,9 @@ enum bj_stage { BJ_STAGE_UNKNOWN = 0, BJ_STAGE_CACHE_CHECK = 1, BJ_STAGE_QUEUED 
 struct bj_engine_opts {
 	uint64_t cancel_grace_ns; /* after the last waiter left */
 	uint64_t keep_done_ns;    /* how long a completed operation can still be waited for */
-	size_t max_queued;        /* more: RESOURCE_EXHAUSTED */
+	size_t max_queued;        /* submitted and not yet running; more: RESOURCE_EXHAUSTED */
+	size_t n_slots;           /* runner threads, >= 1 */
+	struct bj_pool *pool;     /* for lookups; borrowed */
 };
 
 /** One state of an operation, immutable, counted. */
@@ -48,9 +50,9 @@ void bj_update_unref(const struct bj_update *update);
 /** Called on some engine thread, in order, once per state that the waiter has not seen; the last one is COMPLETED. Must not block or call back into the engine. */
 typedef void (*bj_update_fn)(void *ctx, const struct bj_update *update);
 
-/** @slots: one per runner thread, taken over. @runner: what runs one action (tests give a fake). */
-BJ_MUST_USE int bj_engine_new(const struct bj_engine_opts *opts, const struct bj_runner_ops *ops, void *const *slots, size_t n_slots,
-			      struct bj_engine **out_engine, struct bj_err *err);
+/** @ops: copied; its ctx is borrowed. */
+BJ_MUST_USE int bj_engine_new(const struct bj_engine_opts *opts, const struct bj_runner_ops *ops, struct bj_engine **out_engine,
+			      struct bj_err *err);
 /** Cancels everything, waits for the runners, tells the waiters (UNAVAILABLE in the response), frees. Accepts NULL. */
 void bj_engine_free(struct bj_engine *engine);
 
