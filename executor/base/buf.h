@@ -2,7 +2,7 @@
 /**
  * base/buf.h - owned, growable bytes with a hard limit.
  * Owns: data. Threads: one owner.
- * Invariant: len <= cap <= max_bytes. Growth doubles. Once an append fails, `failed` stays set and later appends do
+ * Invariant: len <= cap <= max_bytes; cap + 1 bytes are allocated. Growth doubles. Once an append fails, `failed` stays set and later appends do
  * nothing, so that a chain of appends needs one check at the end.
  */
 #ifndef BJ_BASE_BUF_H
@@ -28,6 +28,7 @@ struct bj_buf {
 void bj_buf_deinit(struct bj_buf *buf); /* frees; leaves an empty buffer with the same limit */
 void bj_buf_clear(struct bj_buf *buf);	/* keeps the memory */
 
+/** @data must not lie in @buf itself: growth moves it. */
 bool bj_buf_append(struct bj_buf *buf, const void *data, size_t n_bytes);
 bool bj_buf_append_str(struct bj_buf *buf, struct bj_str s);
 bool bj_buf_append_cstr(struct bj_buf *buf, const char *s);

@@ -3,7 +3,8 @@
  * base/map.h - hash table from bytes to a pointer (open addressing, XXH3).
  * Owns: its slots, not the keys nor the values: keys are borrowed views that must live as long as the entry.
  * Threads: one owner, or the caller's lock.
- * Iteration order depends on the keys only (the seed is fixed), but callers that print must sort all the same.
+ * Iteration order depends only on the calls made (the hash has a fixed seed), but callers that print must sort all the
+ * same.
  */
 #ifndef BJ_BASE_MAP_H
 #define BJ_BASE_MAP_H
@@ -34,7 +35,7 @@ void bj_map_deinit(struct bj_map *map);
 /** The value, or NULL when absent (so NULL values are not stored: asserted by bj_map_put). */
 void *bj_map_get(const struct bj_map *map, struct bj_str key);
 /**
- * bj_map_put() - insert or replace.
+ * bj_map_put() - insert or replace. A replacement takes the new key view too: the old key's owner may go.
  * @out_old: may be NULL; gets the replaced value or NULL
  * Return: false without memory, the map unchanged.
  */
