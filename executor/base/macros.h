@@ -9,8 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** The result must be looked at; an ignored one is written `(void)` with a reason. */
+/** The result must be looked at; an ignored one is written BJ_IGNORE(f(x)) with a reason. */
 #define BJ_MUST_USE __attribute__((warn_unused_result))
+/** gcc does not take a cast to void for looking at the result. */
+#define BJ_IGNORE(expr)                                                                            \
+	do {                                                                                       \
+		__typeof__(expr) bj_ignored_ = (expr);                                             \
+		(void)bj_ignored_;                                                                 \
+	} while (0)
 /** printf-like: @fmt and @first are 1-based parameter positions. */
 #define BJ_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define BJ_NORETURN __attribute__((noreturn))
