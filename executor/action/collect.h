@@ -18,9 +18,8 @@
 #include "executor/action/layout.h"
 #include "executor/base/arena.h"
 #include "executor/base/err.h"
+#include "executor/cas/reapi.h"
 #include "executor/cas/store.h"
-
-struct _Build__Bazel__Remote__Execution__V2__ActionResult;
 
 enum bj_output_style { BJ_OUTPUT_PATHS, BJ_OUTPUT_FILE, BJ_OUTPUT_DIRECTORY };
 
@@ -48,7 +47,7 @@ struct bj_collect {
  * Return: 0; -FAILED_PRECONDITION (a directory where a file was declared, a fifo, socket or device: path, wanted and found are named;
  * unreadable); -RESOURCE_EXHAUSTED; -INTERNAL.
  */
-BJ_MUST_USE int bj_collect_outputs(struct bj_collect *collect, struct _Build__Bazel__Remote__Execution__V2__ActionResult *result,
+BJ_MUST_USE int bj_collect_outputs(struct bj_collect *collect, re_action_result *result,
 				   struct bj_err *err);
 
 /** One thing that the action left in its private layer. */
