@@ -20,7 +20,7 @@ export BJ_ROOT BJ_MUST_RUN
 . "$BJ_ROOT/tests/lib/setup.sh"
 
 QUICK_BUILTIN="format unit asan clang"
-SLOW_BUILTIN="clang-asan tsan clang-tsan analyzer tidy bazel-2.1.0"
+SLOW_BUILTIN="clang-asan tsan clang-tsan analyzer tidy fuzz bazel-2.1.0"
 
 total_passed=0
 total_failed=0
@@ -62,6 +62,7 @@ suite_tsan() { bazel_test tsan //tests/unit/...; }
 suite_clang-tsan() { bazel_test clang-tsan //tests/unit/...; }
 suite_analyzer() { bazel_build analyzer //executor/... //policy/...; }
 suite_tidy() { "$BJ_ROOT/tests/lib/tidy.sh"; }
+suite_fuzz() { "$BJ_ROOT/tests/lib/fuzz.sh"; }
 suite_bazel-2.1.0() { "$BJ_ROOT/tests/lib/old_bazel.sh" 2.1.0; }
 
 # ---- the engine ----------------------------------------------------------------------------------------------------
