@@ -27,7 +27,8 @@ struct bj_store_writer;
 enum { BJ_STORE_E_MISSING = 1 };
 
 struct bj_store_opts {
-	uint64_t max_bytes; /* evict least recently used blobs above it; 0: no limit */
+	uint64_t max_bytes;        /* blobs and action cache together: evict the least recently used above it; 0: no limit */
+	uint64_t sync_interval_ns; /* new data reaches the disk about this late; 0: 5 s */
 };
 
 /**
@@ -39,8 +40,22 @@ BJ_MUST_USE int bj_store_open(const char *root, const struct bj_store_opts *opts
 /** Marks the stop as clean. Accepts NULL. No writer may be open. */
 void bj_store_close(struct bj_store *store);
 
-/** True if present; counts as a use for eviction ("servers must touch blobs on FindMissing"). */
+/**
+ * True if present; counts as a use for eviction ("servers must touch blobs on FindMissing"). A look into memory, no
+ * system call, but after an unclean stop the first use of an older blob hashes it.
+ */
 bool bj_store_has(struct bj_store *store, const struct bj_digest *digest);
+
+/**
+ * bj_store_pin() - present, and not to be evicted until as many bj_store_unpin() came. For inputs of running actions.
+ * Pinned bytes count but may exceed max_bytes.
+ * Return: false when missing (nothing is pinned then). The empty blob is always there.
+ */
+BJ_MUST_USE bool bj_store_pin(struct bj_store *store, const struct bj_digest *digest);
+void bj_store_unpin(struct bj_store *store, const struct bj_digest *digest);
+
+/** Drops a blob that a reader found damaged: from now on it is missing. No effect when it is not there. */
+void bj_store_discard(struct bj_store *store, const struct bj_digest *digest);
 
 /**
  * bj_store_open_blob() - a read-only descriptor on a blob, positioned at 0.
@@ -51,8 +66,9 @@ bool bj_store_has(struct bj_store *store, const struct bj_digest *digest);
 BJ_MUST_USE int bj_store_open_blob(struct bj_store *store, const struct bj_digest *digest, int *out_fd,
 				   struct bj_err *err);
 /**
- * Whole small blob into @arena. @max_bytes: refuse larger ones (-RESOURCE_EXHAUSTED naming the digest).
- * Return: 0, BJ_STORE_E_MISSING, negative.
+ * Whole small blob into @arena, hashed again on the way: never wrong bytes. @max_bytes: refuse larger ones
+ * (-RESOURCE_EXHAUSTED naming the digest). *out_data is NUL-terminated behind its end.
+ * Return: 0, BJ_STORE_E_MISSING, -DATA_LOSS (found damaged now: dropped), negative.
  */
 BJ_MUST_USE int bj_store_read(struct bj_store *store, const struct bj_digest *digest, size_t max_bytes,
 			      struct bj_str *out_data, struct bj_arena *arena, struct bj_err *err);
@@ -90,8 +106,16 @@ BJ_MUST_USE int bj_store_ac_get(struct bj_store *store, struct bj_str instance,
 				struct bj_arena *arena, struct bj_err *err);
 
 struct bj_store_stats {
-	uint64_t n_blobs, n_bytes, n_evicted;
+	uint64_t n_blobs;       /* the empty blob is not counted */
+	uint64_t n_bytes;       /* of the blobs */
+	uint64_t n_ac_entries;  /* action cache */
+	uint64_t n_ac_bytes;    /* their files */
+	uint64_t n_evicted;     /* blobs and entries since open */
+	uint64_t n_damaged;     /* found damaged and dropped since open */
 };
 void bj_store_stats(struct bj_store *store, struct bj_store_stats *out_stats);
+
+/** Waits until all that was published before the call is on the disk. A background thread does this by itself. */
+BJ_MUST_USE int bj_store_sync(struct bj_store *store, struct bj_err *err);
 
 #endif

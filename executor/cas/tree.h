@@ -63,8 +63,8 @@ BJ_MUST_USE int bj_tree_load(struct bj_store *store, const struct bj_digest *roo
 			     struct bj_tree *out_tree, struct bj_missing *out_missing, struct bj_err *err);
 
 /** Checks one Directory message (already unpacked) by the rules above; @where is for the error text. */
-struct _Build__Bazel__Remote__Execution__V2__Directory;
-BJ_MUST_USE int bj_directory_check(const struct _Build__Bazel__Remote__Execution__V2__Directory *dir,
+struct Build__Bazel__Remote__Execution__V2__Directory;
+BJ_MUST_USE int bj_directory_check(const struct Build__Bazel__Remote__Execution__V2__Directory *dir,
 				   enum bj_digest_fn fn, const char *where, struct bj_err *err);
 
 /** The entry at @path (exact bytes), or NULL. Logarithmic or better: an index is built on load. */

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The store's index: every file in the store has an entry in memory, so that FindMissing is a look into a hash table.
+ *
+ * An entry is a small state machine. Three of its states are busy: one thread works on the entry's file without
+ * holding the lock, and everybody else who wants the entry waits. That is what keeps "evict X" and "upload X" from
+ * removing each other's file:
+ *
+ *	            publish                 ok
+ *	 ABSENT ------------> PUBLISHING* -----> PRESENT <---+
+ *	    ^                  |  ^    ^            |        | ok
+ *	    |          failed: |  |    | replace,   |        |
+ *	    |    back to prior v  |    | upload     v        |
+ *	    +--- REMOVING* <------+----+--------- SUSPECT -> VERIFYING*
+ *	             ^        evict, damaged                    | damaged
+ *	             +------------------------------------------+
+ *
+ * (* busy). The LRU list holds exactly the entries that may be evicted, so eviction takes its tail and never searches.
+ * Stamps are real times made strictly increasing: written to the files' mtimes they give the same order after a restart.
+ */
+#include "executor/cas/store-internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "executor/base/alloc.h"
+#include "executor/base/clock.h"
+#include "executor/base/log.h"
+
+enum { SIZE_BYTES = 8 };
+
+#define BIT(state) (1u << BJ_ENTRY_##state)
+
+static const unsigned int allowed_moves[BJ_ENTRY_N_STATES] = {
+	[BJ_ENTRY_ABSENT] = BIT(PUBLISHING),
+	[BJ_ENTRY_PUBLISHING] = BIT(PRESENT) | BIT(ABSENT) | BIT(SUSPECT),
+	[BJ_ENTRY_SUSPECT] = BIT(VERIFYING) | BIT(PUBLISHING) | BIT(REMOVING),
+	[BJ_ENTRY_VERIFYING] = BIT(PRESENT) | BIT(SUSPECT) | BIT(REMOVING),
+	[BJ_ENTRY_PRESENT] = BIT(PUBLISHING) | BIT(REMOVING),
+	[BJ_ENTRY_REMOVING] = BIT(ABSENT) | BIT(SUSPECT),
+};
+
+static void put_u64(uint8_t *out, uint64_t v)
+{
+	for (size_t i = 0; i < SIZE_BYTES; i++)
+		out[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t get_u64(const uint8_t *in)
+{
+	uint64_t v = 0;
+	for (size_t i = 0; i < SIZE_BYTES; i++)
+		v |= (uint64_t)in[i] << (8 * i);
+	return v;
+}
+
+static struct bj_store_key make_key(uint8_t kind, const uint8_t *hash, size_t hash_len,
+				    uint64_t size_bytes)
+{
+	struct bj_store_key key = { .len = (uint8_t)(1 + hash_len + SIZE_BYTES) };
+	key.bytes[0] = kind;
+	memcpy(key.bytes + 1, hash, hash_len);
+	put_u64(key.bytes + 1 + hash_len, size_bytes);
+	return key;
+}
+
+struct bj_store_key bj_store_key_blob(const struct bj_digest *digest)
+{
+	return make_key((uint8_t)digest->fn, digest->hash, digest->hash_len, digest->size_bytes);
+}
+
+struct bj_store_key bj_store_key_ac(struct bj_str instance, const struct bj_digest *action)
+{
+	/* Hashing the instance by itself gives it a fixed length, so that no two (instance, action) pairs run together. */
+	struct bj_digest name = bj_digest_of(BJ_DIGEST_SHA256, instance);
+	struct bj_store_key blob = bj_store_key_blob(action);
+	uint8_t both[BJ_HASH_MAX_BYTES + BJ_STORE_KEY_BYTES];
+	memcpy(both, name.hash, name.hash_len);
+	memcpy(both + name.hash_len, blob.bytes, blob.len);
+	struct bj_digest hash =
+		bj_digest_of(BJ_DIGEST_SHA256, bj_str_n(both, (size_t)name.hash_len + blob.len));
+	return make_key(BJ_STORE_KIND_AC, hash.hash, hash.hash_len, 0);
+}
+
+struct bj_digest bj_store_key_digest(const struct bj_store_key *key)
+{
+	size_t hash_len = (size_t)key->len - 1 - SIZE_BYTES;
+	struct bj_digest digest = {
+		.fn = (enum bj_digest_fn)key->bytes[0],
+		.hash_len = (uint8_t)hash_len,
+		.size_bytes = get_u64(key->bytes + 1 + hash_len),
+	};
+	memcpy(digest.hash, key->bytes + 1, hash_len);
+	return digest;
+}
+
+void bj_store_key_path(const struct bj_store_key *key, char *out)
+{
+	struct bj_digest digest = bj_store_key_digest(key);
+	char hex[2 * BJ_HASH_MAX_BYTES + 1];
+	bj_digest_hex(&digest, hex);
+	int n;
+	if (key->bytes[0] == BJ_STORE_KIND_AC)
+		n = snprintf(out, BJ_STORE_PATH_BYTES, "ac/%.2s/%s", hex, hex);
+	else
+		n = snprintf(out, BJ_STORE_PATH_BYTES, "blobs/%s/%.2s/%s-%" PRIu64,
+			     bj_digest_fn_name(digest.fn), hex, hex, digest.size_bytes);
+	bj_assert(n > 0 && n < BJ_STORE_PATH_BYTES);
+}
+
+static struct bj_str key_str(const struct bj_store_key *key)
+{
+	return bj_str_n(key->bytes, key->len);
+}
+
+/* ---- the LRU list ---- */
+
+static void unlink_locked(struct bj_store *store, struct bj_store_entry *entry)
+{
+	if (!entry->is_linked)
+		return;
+	*(entry->newer ? &entry->newer->older : &store->newest) = entry->older;
+	*(entry->older ? &entry->older->newer : &store->oldest) = entry->newer;
+	entry->newer = entry->older = NULL;
+	entry->is_linked = false;
+}
+
+static void link_newest_locked(struct bj_store *store, struct bj_store_entry *entry)
+{
+	entry->newer = NULL;
+	entry->older = store->newest;
+	*(store->newest ? &store->newest->newer : &store->oldest) = entry;
+	store->newest = entry;
+	entry->is_linked = true;
+}
+
+static bool may_be_evicted(const struct bj_store_entry *entry)
+{
+	return (entry->state == BJ_ENTRY_PRESENT || entry->state == BJ_ENTRY_SUSPECT) &&
+	       entry->n_pins == 0;
+}
+
+/* The coarse clock costs no more than a load; what it lacks in resolution the increment makes up for. */
+static uint64_t next_stamp_locked(struct bj_store *store)
+{
+	struct timespec now;
+	int r = clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	bj_assert(r == 0);
+	uint64_t now_ns = (uint64_t)now.tv_sec * BJ_NS_PER_SEC + (uint64_t)now.tv_nsec;
+	store->last_stamp_ns = BJ_MAX(now_ns, store->last_stamp_ns + 1);
+	return store->last_stamp_ns;
+}
+
+void bj_store_touch_locked(struct bj_store *store, struct bj_store_entry *entry)
+{
+	entry->stamp_ns = next_stamp_locked(store);
+	entry->is_touch_dirty = true;
+	if (entry->is_linked && store->newest != entry) {
+		unlink_locked(store, entry);
+		link_newest_locked(store, entry);
+	}
+}
+
+/* ---- entries ---- */
+
+struct bj_store_entry *bj_store_find_locked(struct bj_store *store, const struct bj_store_key *key)
+{
+	return bj_map_get(&store->map, key_str(key));
+}
+
+static bool is_busy(const struct bj_store_entry *entry)
+{
+	return entry->state == BJ_ENTRY_PUBLISHING || entry->state == BJ_ENTRY_VERIFYING ||
+	       entry->state == BJ_ENTRY_REMOVING;
+}
+
+struct bj_store_entry *bj_store_settle_locked(struct bj_store *store,
+					      const struct bj_store_key *key)
+{
+	struct bj_store_entry *entry = bj_store_find_locked(store, key);
+	while (entry && is_busy(entry)) {
+		(void)pthread_cond_wait(&store->settled,
+					&store->mu); /* cannot fail on a valid pair */
+		entry = bj_store_find_locked(store, key);
+	}
+	return entry;
+}
+
+struct bj_store_entry *bj_store_add_locked(struct bj_store *store, const struct bj_store_key *key)
+{
+	struct bj_store_entry *entry = BJ_NEW(struct bj_store_entry);
+	if (!entry)
+		return NULL;
+	entry->state = BJ_ENTRY_ABSENT;
+	entry->key = *key;
+	if (!bj_map_put(&store->map, key_str(&entry->key), entry, NULL)) {
+		bj_free(entry);
+		return NULL;
+	}
+	return entry;
+}
+
+static void drop_if_unused_locked(struct bj_store *store, struct bj_store_entry *entry)
+{
+	if (entry->state != BJ_ENTRY_ABSENT || entry->n_pins > 0)
+		return;
+	(void)bj_map_remove(&store->map, key_str(&entry->key)); /* it is this entry */
+	bj_free(entry);
+}
+
+void bj_store_move_locked(struct bj_store *store, struct bj_store_entry *entry,
+			  enum bj_entry_state to)
+{
+	bj_assert(allowed_moves[entry->state] & 1u << to);
+	if (is_busy(entry))
+		(void)pthread_cond_broadcast(&store->settled); /* cannot fail */
+	store->n_suspects -= entry->state == BJ_ENTRY_SUSPECT;
+	store->n_suspects += to == BJ_ENTRY_SUSPECT;
+	entry->state = (uint8_t)to;
+	if (!may_be_evicted(entry))
+		unlink_locked(store, entry);
+	else if (!entry->is_linked)
+		link_newest_locked(store, entry);
+	drop_if_unused_locked(store, entry);
+}
+
+void bj_store_pin_locked(struct bj_store *store, struct bj_store_entry *entry)
+{
+	bj_assert(entry->state == BJ_ENTRY_PRESENT);
+	entry->n_pins++;
+	bj_assert(entry->n_pins > 0);
+	unlink_locked(store, entry);
+}
+
+void bj_store_unpin_locked(struct bj_store *store, struct bj_store_entry *entry)
+{
+	entry->n_pins--;
+	if (may_be_evicted(entry)) {
+		entry->stamp_ns = next_stamp_locked(store);
+		entry->is_touch_dirty = true;
+		link_newest_locked(store, entry);
+	}
+	drop_if_unused_locked(store, entry);
+}
+
+void bj_store_count_locked(struct bj_store *store, const struct bj_store_entry *entry)
+{
+	bool is_ac = entry->key.bytes[0] == BJ_STORE_KIND_AC;
+	*(is_ac ? &store->stats.n_ac_entries : &store->stats.n_blobs) += 1;
+	*(is_ac ? &store->stats.n_ac_bytes : &store->stats.n_bytes) += entry->size_bytes;
+}
+
+void bj_store_uncount_locked(struct bj_store *store, const struct bj_store_entry *entry)
+{
+	bool is_ac = entry->key.bytes[0] == BJ_STORE_KIND_AC;
+	*(is_ac ? &store->stats.n_ac_entries : &store->stats.n_blobs) -= 1;
+	*(is_ac ? &store->stats.n_ac_bytes : &store->stats.n_bytes) -= entry->size_bytes;
+}
+
+void bj_store_free_entries(struct bj_store *store)
+{
+	size_t pos = 0;
+	for (const struct bj_map_slot *slot; (slot = bj_map_next(&store->map, &pos));)
+		bj_free(slot->value);
+	bj_map_deinit(&store->map);
+}
+
+/* ---- removal ---- */
+
+static int unlink_file(struct bj_store *store, const struct bj_store_key *key)
+{
+	char path[BJ_STORE_PATH_BYTES];
+	bj_store_key_path(key, path);
+	if (store->io->unlinkat(store->root_fd, path, 0) == 0 || errno == ENOENT)
+		return 0;
+	bj_warn("cas: cannot remove file=%s errno=%d", path, errno);
+	return -errno;
+}
+
+void bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry)
+{
+	bj_assert(entry->state == BJ_ENTRY_REMOVING);
+	bj_store_uncount_locked(store, entry);
+	pthread_mutex_unlock(&store->mu);
+	int r = unlink_file(store, &entry->key);
+	pthread_mutex_lock(&store->mu);
+	if (r < 0) /* the file stays, and so must its bytes; whoever asks for it hashes it */
+		bj_store_count_locked(store, entry);
+	bj_store_move_locked(store, entry, r < 0 ? BJ_ENTRY_SUSPECT : BJ_ENTRY_ABSENT);
+}
+
+static uint64_t total_bytes_locked(const struct bj_store *store)
+{
+	return store->stats.n_bytes + store->stats.n_ac_bytes + store->reserved_bytes;
+}
+
+static bool is_over_limit_locked(const struct bj_store *store, uint64_t incoming_bytes)
+{
+	uint64_t total = total_bytes_locked(store);
+	return store->max_bytes < incoming_bytes || total > store->max_bytes - incoming_bytes;
+}
+
+void bj_store_evict_locked(struct bj_store *store, uint64_t incoming_bytes)
+{
+	/* A file that cannot be removed goes to the front of the list; the count keeps that from going round for ever. */
+	size_t n_left = store->map.n_entries;
+	while (n_left-- > 0 && store->oldest && is_over_limit_locked(store, incoming_bytes)) {
+		struct bj_store_entry *victim = store->oldest;
+		bj_store_move_locked(store, victim, BJ_ENTRY_REMOVING);
+		store->stats.n_evicted++;
+		bj_store_remove_locked(store, victim);
+	}
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Opening and closing the store, and what a crash in between means.
+ *
+ *	open:  lock, empty tmp/, read the marker `clean`, remove it (fsync), read the directories
+ *	close: write last uses, syncfs, write the marker (fsync)
+ *
+ * The marker says: everything that is named here reached the disk whole. Its absence says that any file may have a
+ * right name and wrong bytes (a rename can reach the disk before the data), so each is hashed again on first use.
+ * Suspects that were not used until close must not become trusted by a clean stop: the marker is left out then.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "executor/base/alloc.h"
+#include "executor/base/buf.h"
+#include "executor/base/clock.h"
+#include "executor/base/fd.h"
+#include "executor/base/log.h"
+#include "executor/cas/store-internal.h"
+
+enum { FAN_OUT = 256, DEFAULT_SYNC_S = 5 };
+
+static const char *const fans[] = { "blobs/sha256", "ac" };
+
+/* ---- directories ---- */
+
+/* mkdir -p for a path that the operator chose: symlinks in it are theirs to use. */
+static int make_root(const char *root, struct bj_err *err)
+{
+	bj_cleanup(bj_freep) char *path = bj_strdup(root);
+	if (!path)
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory to open the store");
+	for (char *slash = path + 1; *path && (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return bj_err_errno(err, errno, "make the directory \"%s\"", path);
+		*slash = '/';
+	}
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return bj_err_errno(err, errno, "make the store \"%s\"", path);
+	return 0;
+}
+
+static int make_dir(struct bj_store *store, const char *path, struct bj_err *err)
+{
+	if (mkdirat(store->root_fd, path, 0700) == 0 || errno == EEXIST)
+		return 0;
+	return bj_err_errno(err, errno, "make the directory \"%s\" of the store", path);
+}
+
+static int make_fan(struct bj_store *store, const char *fan, struct bj_err *err)
+{
+	int r = make_dir(store, fan, err);
+	for (unsigned int i = 0; i < FAN_OUT && r == 0; i++) {
+		char path[64];
+		(void)snprintf(path, sizeof(path), "%s/%02x", fan, i);
+		r = make_dir(store, path, err);
+	}
+	return r;
+}
+
+static int make_layout(struct bj_store *store, struct bj_err *err)
+{
+	int r = bj_remove_tree(store->root_fd, "tmp");
+	if (r < 0)
+		return bj_err_errno(err, -r, "empty tmp/ of the store");
+	r = make_dir(store, "tmp", err);
+	if (r == 0)
+		r = make_dir(store, "blobs", err);
+	for (size_t i = 0; i < BJ_ARRAY_LEN(fans) && r == 0; i++)
+		r = make_fan(store, fans[i], err);
+	return r;
+}
+
+/* ---- the lock ---- */
+
+static int refuse_locked(struct bj_store *store, const char *root, struct bj_err *err)
+{
+	char pid[24] = "";
+	ssize_t n = pread(store->lock_fd, pid, sizeof(pid) - 1, 0);
+	pid[n > 0 ? n : 0] = '\0';
+	pid[strcspn(pid, "\n")] = '\0';
+	return bj_err_set(err, BJ_FAILED_PRECONDITION, "the store \"%s\" is in use by process %s",
+			  root, *pid ? pid : "(unknown)");
+}
+
+static int take_lock(struct bj_store *store, const char *root, struct bj_err *err)
+{
+	store->lock_fd =
+		openat(store->root_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (store->lock_fd < 0)
+		return bj_err_errno(err, errno, "open the lock of the store \"%s\"", root);
+	if (flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno == EWOULDBLOCK)
+			return refuse_locked(store, root, err);
+		return bj_err_errno(err, errno, "lock the store \"%s\"", root);
+	}
+	char pid[24];
+	int len = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+	/* Only for the text of refuse_locked(), so that a full disk does not keep us from opening. */
+	if (ftruncate(store->lock_fd, 0) < 0 || pwrite(store->lock_fd, pid, (size_t)len, 0) < 0)
+		bj_debug("cas: cannot write the pid to the lock errno=%d", errno);
+	return 0;
+}
+
+/* ---- the marker ---- */
+
+static int take_marker(struct bj_store *store, bool *out_is_clean, struct bj_err *err)
+{
+	if (store->io->unlinkat(store->root_fd, "clean", 0) < 0) {
+		if (errno != ENOENT)
+			return bj_err_errno(err, errno, "remove the marker of the store");
+		*out_is_clean = false;
+		return 0;
+	}
+	/* Before anything new is named: a file system may write names in any order. */
+	if (store->io->fsync(store->root_fd) < 0)
+		return bj_err_errno(err, errno, "sync the directory of the store");
+	*out_is_clean = true;
+	return 0;
+}
+
+static int put_marker(struct bj_store *store, struct bj_err *err)
+{
+	bj_cleanup(bj_close_fdp) int fd =
+		store->io->openat(store->root_fd, "clean", O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd < 0)
+		return bj_err_errno(err, errno, "make the marker of the store");
+	if (store->io->fsync(fd) < 0 || store->io->fsync(store->root_fd) < 0)
+		return bj_err_errno(err, errno, "sync the marker of the store");
+	return 0;
+}
+
+/* ---- open ---- */
+
+static struct bj_store *alloc_store(const struct bj_store_opts *opts, const struct bj_store_io *io)
+{
+	struct bj_store *store = BJ_NEW(struct bj_store);
+	if (!store)
+		return NULL;
+	store->io = io;
+	store->root_fd = -EBADF;
+	store->lock_fd = -EBADF;
+	store->max_bytes = opts && opts->max_bytes ? opts->max_bytes : UINT64_MAX;
+	store->sync_interval_ns = opts && opts->sync_interval_ns ? opts->sync_interval_ns
+								 : DEFAULT_SYNC_S * BJ_NS_PER_SEC;
+	store->map = BJ_MAP_NULL;
+	pthread_condattr_t attr;
+	bj_assert(pthread_mutex_init(&store->mu, NULL) == 0);
+	bj_assert(pthread_cond_init(&store->settled, NULL) == 0);
+	bj_assert(pthread_condattr_init(&attr) == 0);
+	bj_assert(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+	bj_assert(pthread_cond_init(&store->syncer_wake, &attr) == 0);
+	(void)pthread_condattr_destroy(&attr); /* cannot fail */
+	return store;
+}
+
+static void free_store(struct bj_store *store)
+{
+	bj_store_free_entries(store);
+	(void)pthread_cond_destroy(&store->syncer_wake); /* nobody waits: cannot fail */
+	(void)pthread_cond_destroy(&store->settled);
+	(void)pthread_mutex_destroy(&store->mu);
+	bj_close_fdp(&store->root_fd);
+	bj_close_fdp(&store->lock_fd);
+	bj_free(store);
+}
+
+static int open_root(struct bj_store *store, const char *root, struct bj_err *err)
+{
+	int r = make_root(root, err);
+	if (r < 0)
+		return r;
+	store->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (store->root_fd < 0)
+		return bj_err_errno(err, errno, "open the store \"%s\"", root);
+	return take_lock(store, root, err);
+}
+
+static int load(struct bj_store *store, struct bj_err *err)
+{
+	bool is_clean = false;
+	int r = make_layout(store, err);
+	if (r == 0)
+		r = take_marker(store, &is_clean, err);
+	if (r == 0)
+		r = bj_store_scan(store, !is_clean, err);
+	if (r < 0)
+		return r;
+	if (store->n_suspects > 0)
+		bj_warn("cas: unclean stop, blobs are hashed again on first use suspects=%zu",
+			store->n_suspects);
+	pthread_mutex_lock(&store->mu);
+	bj_store_evict_locked(store, 0); /* the limit may be lower than last time */
+	pthread_mutex_unlock(&store->mu);
+	return bj_store_syncer_start(store, err);
+}
+
+int bj_store_open_with(const char *root, const struct bj_store_opts *opts,
+		       const struct bj_store_io *io, struct bj_store **out_store,
+		       struct bj_err *err)
+{
+	struct bj_store *store = alloc_store(opts, io);
+	if (!store)
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory to open the store");
+	int r = open_root(store, root, err);
+	if (r == 0)
+		r = load(store, err);
+	if (r < 0) {
+		free_store(store);
+		return r;
+	}
+	*out_store = store;
+	return 0;
+}
+
+int bj_store_open(const char *root, const struct bj_store_opts *opts, struct bj_store **out_store,
+		  struct bj_err *err)
+{
+	return bj_store_open_with(root, opts, &bj_store_io_sys, out_store, err);
+}
+
+/* ---- close ---- */
+
+static int finish(struct bj_store *store, struct bj_err *err)
+{
+	bj_store_persist_touches(store);
+	int r = bj_store_sync(store, err);
+	if (r < 0)
+		return r;
+	if (store->n_suspects > 0 || store->has_sync_failed)
+		return 0;
+	return put_marker(store, err);
+}
+
+void bj_store_close(struct bj_store *store)
+{
+	if (!store)
+		return;
+	bj_assert(atomic_load(&store->n_writers) == 0);
+	bj_store_syncer_stop(store);
+	struct bj_err err = BJ_ERR_NULL;
+	if (finish(store, &err) < 0)
+		bj_warn("cas: the stop is not clean, blobs will be hashed again: %s", err.msg);
+	free_store(store);
+}

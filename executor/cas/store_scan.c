@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reading the directories into the index at open. A name says kind, hash and size; the mtime says when the blob was
+ * last used. A file of another size than its name says is a leftover of a crash and is removed; a name that the store
+ * would not give is not ours and is left alone.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "executor/base/alloc.h"
+#include "executor/base/clock.h"
+#include "executor/base/fd.h"
+#include "executor/base/log.h"
+#include "executor/cas/store-internal.h"
+
+enum { FAN_OUT = 256 };
+
+/* A growing list of what was found, sorted by last use at the end. */
+struct found {
+	struct bj_store_entry **entries;
+	size_t n_entries, n_allocated;
+};
+
+static void free_found(struct found *found)
+{
+	bj_free(found->entries); /* the entries belong to the map */
+}
+
+static void close_dir(DIR **dir)
+{
+	if (*dir)
+		(void)closedir(*dir); /* read only */
+}
+
+/* "HASH-SIZE" */
+static bool parse_blob_name(struct bj_str name, enum bj_digest_fn fn, struct bj_store_key *out_key)
+{
+	struct bj_digest digest;
+	struct bj_err err = BJ_ERR_NULL;
+	uint64_t size_bytes = 0;
+	struct bj_str hex = bj_str_cut(&name, '-');
+	if (!bj_str_to_u64(name, &size_bytes) || size_bytes > INT64_MAX)
+		return false;
+	if (bj_digest_parse(fn, hex, (int64_t)size_bytes, "name", &digest, &err) < 0)
+		return false;
+	*out_key = bj_store_key_blob(&digest);
+	return true;
+}
+
+/* "HASH"; the hash of an action cache entry is a SHA-256, whatever function made the action's digest. */
+static bool parse_ac_name(struct bj_str name, struct bj_store_key *out_key)
+{
+	struct bj_digest digest;
+	struct bj_err err = BJ_ERR_NULL;
+	if (bj_digest_parse(BJ_DIGEST_SHA256, name, 0, "name", &digest, &err) < 0)
+		return false;
+	*out_key = bj_store_key_blob(&digest);
+	out_key->bytes[0] = BJ_STORE_KIND_AC;
+	return true;
+}
+
+static bool parse_name(const char *name, bool is_ac, struct bj_store_key *out_key)
+{
+	struct bj_str s = bj_str_of(name);
+	return is_ac ? parse_ac_name(s, out_key) : parse_blob_name(s, BJ_DIGEST_SHA256, out_key);
+}
+
+static bool remember(struct found *found, struct bj_store_entry *entry)
+{
+	if (found->n_entries == found->n_allocated) {
+		size_t n = found->n_allocated ? bj_size_mul(found->n_allocated, 2) : 1024;
+		void *bigger =
+			bj_realloc(found->entries, bj_size_mul(n, sizeof(struct bj_store_entry *)));
+		if (!bigger)
+			return false;
+		found->entries = bigger;
+		found->n_allocated = n;
+	}
+	found->entries[found->n_entries++] = entry;
+	return true;
+}
+
+static int add_file(struct bj_store *store, const struct bj_store_key *key, const struct stat *st,
+		    struct found *found, struct bj_err *err)
+{
+	pthread_mutex_lock(&store->mu);
+	struct bj_store_entry *entry = bj_store_add_locked(store, key);
+	pthread_mutex_unlock(&store->mu);
+	if (!entry || !remember(found, entry))
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "no memory for the index of the store");
+	entry->size_bytes = (uint64_t)st->st_size;
+	/* A time before 1970 sorts as the oldest. */
+	if (st->st_mtim.tv_sec > 0)
+		entry->stamp_ns = (uint64_t)st->st_mtim.tv_sec * BJ_NS_PER_SEC +
+				  (uint64_t)st->st_mtim.tv_nsec;
+	return 0;
+}
+
+static bool is_intact(const struct bj_store_key *key, const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode))
+		return false;
+	return key->bytes[0] == BJ_STORE_KIND_AC ||
+	       (uint64_t)st->st_size == bj_store_key_digest(key).size_bytes;
+}
+
+static int scan_file(struct bj_store *store, int dir_fd, const char *dir_path, const char *name,
+		     bool is_ac, struct found *found, struct bj_err *err)
+{
+	struct bj_store_key key;
+	struct stat st;
+	const char *fan = dir_path + strlen(dir_path) - 2;
+	if (!parse_name(name, is_ac, &key) || memcmp(fan, name, 2) != 0)
+		return 0;
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return bj_err_errno(err, errno, "stat \"%s/%s\"", dir_path, name);
+	if (!is_intact(&key, &st)) {
+		store->stats.n_damaged++;
+		bj_warn("cas: removed a damaged file=%s/%s", dir_path, name);
+		int r = bj_remove_tree(dir_fd, name);
+		return r < 0 ? bj_err_errno(err, -r, "remove \"%s/%s\"", dir_path, name) : 0;
+	}
+	if (!is_ac && st.st_size == 0) /* the empty blob is always there and is not counted */
+		return 0;
+	return add_file(store, &key, &st, found, err);
+}
+
+static int scan_dir(struct bj_store *store, const char *path, bool is_ac, struct found *found,
+		    struct bj_err *err)
+{
+	int fd = openat(store->root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return bj_err_errno(err, errno, "open \"%s\" of the store", path);
+	bj_cleanup(close_dir) DIR *dir = fdopendir(fd);
+	if (!dir) {
+		int saved = errno;
+		close(fd);
+		return bj_err_errno(err, saved, "read \"%s\" of the store", path);
+	}
+	for (;;) {
+		errno = 0;
+		const struct dirent *d = readdir(dir);
+		if (!d)
+			return errno ? bj_err_errno(err, errno, "read \"%s\" of the store", path)
+				     : 0;
+		int r = scan_file(store, dirfd(dir), path, d->d_name, is_ac, found, err);
+		if (r < 0)
+			return r;
+	}
+}
+
+static int scan_fan(struct bj_store *store, const char *fan, bool is_ac, struct found *found,
+		    struct bj_err *err)
+{
+	for (unsigned int i = 0; i < FAN_OUT; i++) {
+		char path[64];
+		(void)snprintf(path, sizeof(path), "%s/%02x", fan, i);
+		int r = scan_dir(store, path, is_ac, found, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Oldest first; equal times by key, so that the order does not depend on readdir. */
+static int by_last_use(const void *a, const void *b)
+{
+	const struct bj_store_entry *x = *(struct bj_store_entry *const *)a;
+	const struct bj_store_entry *y = *(struct bj_store_entry *const *)b;
+	if (x->stamp_ns != y->stamp_ns)
+		return x->stamp_ns < y->stamp_ns ? -1 : 1;
+	return memcmp(x->key.bytes, y->key.bytes, BJ_MIN(x->key.len, y->key.len));
+}
+
+static void publish_found(struct bj_store *store, const struct found *found, bool is_suspect)
+{
+	pthread_mutex_lock(&store->mu);
+	for (size_t i = 0; i < found->n_entries; i++) {
+		struct bj_store_entry *entry = found->entries[i];
+		bool is_ac = entry->key.bytes[0] == BJ_STORE_KIND_AC;
+		bj_store_move_locked(store, entry, BJ_ENTRY_PUBLISHING);
+		bj_store_count_locked(store, entry);
+		bj_store_move_locked(store, entry,
+				     is_suspect && !is_ac ? BJ_ENTRY_SUSPECT : BJ_ENTRY_PRESENT);
+		store->last_stamp_ns = BJ_MAX(store->last_stamp_ns, entry->stamp_ns);
+	}
+	store->persisted_stamp_ns = store->last_stamp_ns;
+	pthread_mutex_unlock(&store->mu);
+}
+
+int bj_store_scan(struct bj_store *store, bool is_suspect, struct bj_err *err)
+{
+	bj_cleanup(free_found) struct found found = { NULL, 0, 0 };
+	int r = scan_fan(store, "blobs/sha256", false, &found, err);
+	if (r == 0)
+		r = scan_fan(store, "ac", true, &found, err);
+	if (r < 0)
+		return r;
+	if (found.n_entries > 1)
+		qsort(found.entries, found.n_entries, sizeof(struct bj_store_entry *), by_last_use);
+	publish_found(store, &found, is_suspect);
+	return 0;
+}
