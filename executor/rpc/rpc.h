@@ -11,8 +11,11 @@
  *             every hold is dropped; user data is the handler's to free in closed(). bj_rpc_arena() memory dies with the call.
  * Pressure    One message each way in flight. Nothing is received until bj_rpc_want(): not calling it stops the peer.
  *             bj_rpc_send() refuses while !bj_rpc_writable(); sent() says that flow control took the last message.
- * Cancel      cancelled() comes at most once, before closed(). After it sends and replies are no-ops (slices are still
- *             consumed), so a late post needs no special case. closed() always comes, exactly once, last.
+ * End         A server's last word (reply, finish, fail) may come while a message is in flight: it follows that message.
+ *             After it the handler hears closed() only.
+ * Cancel      cancelled() comes at most once, before closed(), and nothing but closed() after it. After it sends and
+ *             replies are no-ops (slices are still consumed), so a late post needs no special case. closed() always
+ *             comes, exactly once; only posts may run after it.
  * Process     Block signals and spawn every child before bj_rpc_init().
  */
 #ifndef BJ_RPC_RPC_H
@@ -40,18 +43,23 @@ struct bj_rpc_call;
 void bj_rpc_init(void);
 void bj_rpc_deinit(void);
 
+/** Status text (percent-encoded) and details (base64) together: what clients that keep the usual limit of 8 KiB can take. */
+enum { BJ_RPC_MAX_STATUS_BYTES = 7 << 10 };
+
 struct bj_rpc_status {
-	enum bj_code code;      /* equals grpc_status_code */
-	const char *message;    /* may be NULL; UTF-8 */
-	const void *details;    /* packed google.rpc.Status for grpc-status-details-bin, or NULL */
+	enum bj_code code;   /* equals grpc_status_code */
+	const char *message; /* may be NULL; UTF-8 */
+	/* Packed google.rpc.Status for grpc-status-details-bin, or NULL. Left out when too large. */
+	const void *details;
 	size_t details_len;
 };
 
 struct bj_rpc_handler { /* every member may be NULL */
 	/** Server: a call has come. @req is NULL unless the kind is UNARY or SERVER_STREAM. */
 	void (*open)(struct bj_rpc_call *call, grpc_byte_buffer *req);
-	/** A message that was wanted; NULL: the peer half-closed (or the call broke, then cancelled() follows). */
+	/** A message that was wanted; NULL: the peer half-closed (a broken call gives cancelled() or closed() instead). */
 	void (*message)(struct bj_rpc_call *call, grpc_byte_buffer *msg);
+	/** Writable again. Client streams: also once at the start, when the connection has taken the call. */
 	void (*sent)(struct bj_rpc_call *call);
 	/** Server: peer gone, deadline, shutdown. */
 	void (*cancelled)(struct bj_rpc_call *call);
@@ -74,18 +82,19 @@ BJ_MUST_USE int bj_rpc_loop_start(struct bj_rpc_loop *loop, struct bj_err *err);
 /** After servers, channels and holds are gone: drains, joins, frees. Accepts NULL. */
 void bj_rpc_loop_stop(struct bj_rpc_loop *loop);
 /** [loop thread] fn(arg) once, @delay_ms from now; a timer that is pending at stop is dropped without a call. */
-BJ_MUST_USE bool bj_rpc_timer(struct bj_rpc_loop *loop, uint64_t delay_ms, void (*fn)(void *), void *arg);
+BJ_MUST_USE bool bj_rpc_timer(struct bj_rpc_loop *loop, uint64_t delay_ms, void (*fn)(void *),
+			      void *arg);
 
 /* ---- server ---- */
 struct bj_rpc_server_opts { /* 0 means the default in brackets */
-	int max_recv_bytes;       /* [4 MiB + 64 KiB: a batch of the advertised size with its framing] */
-	int max_streams;          /* per connection [1000] */
-	int max_metadata_bytes;   /* [64 KiB]: above it 1.51 closes the whole connection */
-	int max_connections;      /* [no limit] plaintext listeners only; above it new ones are closed at once */
-	int keepalive_ms;         /* [off] */
+	int max_recv_bytes; /* [4 MiB + 64 KiB: a batch of the advertised size with its framing] */
+	int max_streams;    /* per connection [1000] */
+	int max_metadata_bytes; /* [64 KiB]: above it 1.51 closes the whole connection */
+	int max_connections; /* [no limit] plaintext listeners only; above it new ones are closed at once */
+	int keepalive_ms;	  /* [off] */
 	int keepalive_timeout_ms; /* [20 s] */
-	int min_ping_ms;          /* [1 s] clients may ping this often */
-	int window_bytes;         /* [4 MiB] */
+	int min_ping_ms;	  /* [1 s] clients may ping this often */
+	int window_bytes;	  /* [4 MiB] */
 };
 /** @loops: borrowed, not yet started. */
 BJ_MUST_USE int bj_rpc_server_new(struct bj_rpc_loop *const *loops, size_t n_loops,
@@ -123,14 +132,16 @@ void bj_rpc_channel_free(struct bj_rpc_channel *channel);
  */
 void bj_rpc_start(struct bj_rpc_channel *channel, struct bj_rpc_loop *loop, const char *path,
 		  enum bj_rpc_kind kind, const struct bj_rpc_handler *handler, void *data,
-		  uint64_t timeout_ms, grpc_slice *req, size_t n_req, struct bj_rpc_call **out_call);
+		  uint64_t timeout_ms, grpc_slice *req, size_t n_req,
+		  struct bj_rpc_call **out_call);
 /**
  * Blocking unary call, not on a loop thread.
  * @out_reply: unpacked in @arena. Return: 0, or the peer's status as -code with its text.
  */
-BJ_MUST_USE int bj_rpc_unary(struct bj_rpc_channel *channel, struct bj_rpc_loop *loop, const char *path,
-			     const ProtobufCMessage *req, const ProtobufCMessageDescriptor *reply_type,
-			     uint64_t timeout_ms, struct bj_arena *arena, ProtobufCMessage **out_reply,
+BJ_MUST_USE int bj_rpc_unary(struct bj_rpc_channel *channel, struct bj_rpc_loop *loop,
+			     const char *path, const ProtobufCMessage *req,
+			     const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
+			     struct bj_arena *arena, ProtobufCMessage **out_reply,
 			     struct bj_err *err);
 
 /* ---- calls ---- */
@@ -156,11 +167,12 @@ void bj_rpc_reply(struct bj_rpc_call *call, grpc_slice *slices, size_t n_slices,
 void bj_rpc_finish(struct bj_rpc_call *call, const struct bj_rpc_status *status);
 /** Server: finish with an error's code and text (made valid UTF-8). */
 void bj_rpc_fail(struct bj_rpc_call *call, const struct bj_err *err);
-void bj_rpc_cancel(struct bj_rpc_call *call);                 /* [any thread], holding it */
-void bj_rpc_hold(struct bj_rpc_call *call);                   /* [any thread] */
-void bj_rpc_drop(struct bj_rpc_call *call);                   /* [any thread] */
+void bj_rpc_cancel(struct bj_rpc_call *call); /* [any thread], holding it */
+void bj_rpc_hold(struct bj_rpc_call *call);   /* [any thread] */
+void bj_rpc_drop(struct bj_rpc_call *call);   /* [any thread] */
 /** [any thread], holding it: fn(call, arg) on the call's loop. Only false without memory. */
-BJ_MUST_USE bool bj_rpc_post(struct bj_rpc_call *call, void (*fn)(struct bj_rpc_call *, void *), void *arg);
+BJ_MUST_USE bool bj_rpc_post(struct bj_rpc_call *call, void (*fn)(struct bj_rpc_call *, void *),
+			     void *arg);
 
 /* ---- messages ---- */
 /** Capped (64 MiB) arena of the call, for one message's life or more. */
@@ -170,7 +182,8 @@ struct bj_arena *bj_rpc_arena(struct bj_rpc_call *call);
  * Return: as bj_pb_unpack().
  */
 BJ_MUST_USE int bj_rpc_unpack(grpc_byte_buffer *buf, const ProtobufCMessageDescriptor *type,
-			      struct bj_arena *arena, ProtobufCMessage **out_msg, struct bj_err *err);
+			      struct bj_arena *arena, ProtobufCMessage **out_msg,
+			      struct bj_err *err);
 /** Packs straight into a slice. */
 grpc_slice bj_rpc_pack(const ProtobufCMessage *msg);
 
