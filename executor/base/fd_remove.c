@@ -171,15 +171,19 @@ static void pop_level(struct walk *walk)
 	walk->names.len = level->name_offset;
 }
 
-/* Goes down into @name. Only what ends the whole walk is returned; a directory that cannot be entered is noted. */
-static int descend(struct walk *walk, int dirfd, const char *name)
+/*
+ * Goes down into @name. Only what ends the whole walk is returned; a directory that cannot be entered is noted, and
+ * what turns out not to be one, with the errno that unlink gave.
+ */
+static int descend(struct walk *walk, int dirfd, const char *name, int unlink_errno)
 {
 	struct inode_id id;
 	int fd = open_dir_forced(dirfd, name, &id);
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0) {
-		note_error(walk, -fd);
+		bool is_dir = fd != -ENOTDIR && fd != -ELOOP;
+		note_error(walk, is_dir || !unlink_errno ? -fd : unlink_errno);
 		return 0;
 	}
 	if (is_stuck(walk, &id)) {
@@ -195,18 +199,18 @@ static int visit_entry(struct walk *walk, struct level *level, const struct dire
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return 0;
 	int fd = dirfd(level->dir);
-	if (entry->d_type != DT_DIR) { /* unknown, too: unlink tells */
-		if (unlinkat(fd, name, 0) == 0) {
-			level->has_progress = true;
-			return 0;
-		}
-		if (errno != EISDIR) {
-			if (errno != ENOENT)
-				note_error(walk, errno);
-			return 0;
-		}
+	if (entry->d_type == DT_DIR)
+		return descend(walk, fd, name, 0);
+	if (unlinkat(fd, name, 0) == 0) {
+		level->has_progress = true;
+		return 0;
 	}
-	return descend(walk, fd, name);
+	/* EISDIR, or a denial that comes before the look at the type: with a type unknown it may be a directory. */
+	if (entry->d_type == DT_UNKNOWN || errno == EISDIR)
+		return descend(walk, fd, name, errno);
+	if (errno != ENOENT)
+		note_error(walk, errno);
+	return 0;
 }
 
 /* Opens the closed level @parent again from below. */
@@ -276,7 +280,8 @@ static int run_walk(struct walk *walk)
 	return r;
 }
 
-static int remove_directory(int top_dirfd, const char *name)
+/* @unlink_errno says why @name could not be unlinked as a file. */
+static int remove_directory(int top_dirfd, const char *name, int unlink_errno)
 {
 	struct walk walk = {
 		.top_dirfd = top_dirfd,
@@ -284,7 +289,7 @@ static int remove_directory(int top_dirfd, const char *name)
 		.stuck = BJ_MAP_NULL,
 	};
 	bj_arena_init(&walk.arena, 0);
-	int r = descend(&walk, top_dirfd, name);
+	int r = descend(&walk, top_dirfd, name, unlink_errno);
 	if (r == 0)
 		r = run_walk(&walk);
 	if (r < 0)
@@ -321,9 +326,8 @@ int bj_remove_tree(int dirfd, const char *name)
 		return -EINVAL;
 	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
 		return 0;
-	if (errno != EISDIR)
-		return -errno;
+	int unlink_errno = errno;
 	bj_cleanup(bj_close_fdp) int holder_fd = -EBADF;
 	int r = open_holder(dirfd, name, last, &holder_fd);
-	return r < 0 ? r : remove_directory(holder_fd, last);
+	return r < 0 ? r : remove_directory(holder_fd, last, unlink_errno);
 }
