@@ -19,6 +19,14 @@ _OPTIONAL_DBG = [
     "-Wno-tsan",
 ]
 
+# The compilers of Debian 12. A later one has warnings that we have not met: they are shown, and the build goes on.
+_WERROR = ["gcc 12", "clang 14"]
+
+def _version(ctx, cc):
+    """The compiler and its major version, as in _WERROR."""
+    kind = "clang" if "clang" in ctx.execute([cc, "--version"]).stdout else "gcc"
+    return kind + " " + ctx.execute([cc, "-dumpversion"]).stdout.strip().split(".")[0]
+
 def _known(ctx, cc, flags):
     return [
         flag
@@ -33,14 +41,14 @@ def _impl(ctx):
         fail("the compiler %s is missing. Run: apt-get install gcc (or clang, for --config=clang)" % name)
     ctx.file("empty.c", "extern int nothing;\n")
     ctx.file("flags.bzl", "OPTIONAL_COPTS = %s\n\nOPTIONAL_DBG_COPTS = %s\n" % (
-        repr(_known(ctx, cc, _OPTIONAL)),
+        repr((["-Werror"] if _version(ctx, cc) in _WERROR else []) + _known(ctx, cc, _OPTIONAL)),
         repr(_known(ctx, cc, _OPTIONAL_DBG)),
     ))
     ctx.file("BUILD.bazel", "")
 
 cc_probe = repository_rule(
     implementation = _impl,
-    doc = "Writes @name//:flags.bzl with OPTIONAL_COPTS, the hardening flags that this compiler takes.",
+    doc = "Writes @name//:flags.bzl with OPTIONAL_COPTS, the flags that this compiler takes.",
     environ = ["CC", "PATH"],
     local = True,
 )
