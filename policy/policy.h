@@ -33,7 +33,7 @@ struct bjp_settings {
 	enum bjp_write_mode write;
 	enum bjp_observe observe;
 	enum bjp_on_violation on_violation;
-	struct bj_str *ignore_read;    /* patterns: globs on paths inside, `d/**` covers d itself */
+	struct bj_str *ignore_read;    /* patterns: globs on paths inside, a final `**` component covers its directory too */
 	size_t n_ignore_read;
 	struct bj_str *ignore_write;
 	size_t n_ignore_write;
@@ -79,7 +79,7 @@ const char *bjp_on_violation_name(enum bjp_on_violation mode);
 struct bj_str bjp_path_clean(struct bj_arena *arena, struct bj_str base, struct bj_str path);
 /** True when @path is @top or below it, by whole components. "/" is above everything. */
 bool bjp_path_is_below(struct bj_str path, struct bj_str top);
-/** Glob on a whole path: `*` and `?` within a component, `**` across, [sets], backslash quotes; `d/**` matches d itself. */
+/** Glob on a whole path: `*` and `?` within a component, `**` across, [sets], backslash quotes; a final `**` component matches its directory too. */
 bool bjp_glob_match(struct bj_str pattern, struct bj_str path);
 /** Return: 0 or -INVALID_ARGUMENT naming the pattern and the offset. */
 BJ_MUST_USE int bjp_glob_check(struct bj_str pattern, struct bj_err *err);

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The action cache as Execute sees it: only what this server ran itself, under walls, with today's toolchain; judged again on every hit.
+ *
+ * What is stored is the result as it ran, exit code 0 and its records within. onViolation is not part of it: under `fail` the hit gets
+ * the same exit code and message that the run would get now.
+ */
+#include "executor/action/cache.h"
+#include "executor/action/fingerprint.h"
+#include "executor/action/life-internal.h"
+#include "executor/base/clock.h"
+#include "executor/base/pb.h"
+
+int cached_store(struct life *life, struct bj_err *err)
+{
+	char fingerprint[BJ_FINGERPRINT_BYTES];
+
+	if (!bj_fingerprint_get(life->runner->fingerprint, fingerprint))
+		return 0; /* not known yet which toolchain it was */
+	struct bj_cache_entry entry = {
+		.result = life->result,
+		.origin = BJ_CACHE_EXECUTED,
+		.fingerprint = bj_str_of(fingerprint),
+		.counts_as_violation = life->judged.has_unignored,
+	};
+	return bj_cache_put(life->runner->opts.store, life->request->instance, &life->request->action, &entry, life->arena, err);
+}
+
+static void tell_hit(struct bj_runner *runner, const struct bj_run_request *request, const re_action_result *result,
+		     struct bj_str message, bool has_violations)
+{
+	const re_action_metadata *metadata = result->execution_metadata;
+	char action[BJ_DIGEST_STR_BYTES];
+
+	if (!metadata || metadata->n_auxiliary_metadata == 0)
+		return;
+	bj_digest_str(&request->action, action);
+	struct bj_stored_report stored = {
+		.packed = bj_str_n(metadata->auxiliary_metadata[0]->value.data, metadata->auxiliary_metadata[0]->value.len),
+		.action = bj_str_of(action),
+		.target = request->client.target,
+		.mnemonic = request->client.mnemonic,
+		.invocation = request->client.invocation,
+		.exit_code = result->exit_code,
+		.finished_ns = bj_realtime_ns(),
+		.cached = true,
+		.has_violations = has_violations,
+		.message = message,
+	};
+	bj_reports_add(runner->opts.reports, &stored);
+}
+
+static bool has_records(const re_action_result *result, struct bj_arena *arena)
+{
+	struct bj_err ignored = BJ_ERR_NULL;
+	ProtobufCMessage *message;
+
+	if (!result->execution_metadata || !result->execution_metadata->n_auxiliary_metadata)
+		return false;
+	const ProtobufCBinaryData *value = &result->execution_metadata->auxiliary_metadata[0]->value;
+
+	return bj_pb_unpack(bj_str_n(value->data, value->len), &belljar__v1__sandbox_report__descriptor, arena, &message, &ignored) ==
+		       0 &&
+	       ((const Belljar__V1__SandboxReport *)message)->n_violations > 0;
+}
+
+int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request, const struct bjp_settings *settings,
+		  struct bj_arena *arena, struct bj_str *out_response, struct bj_err *err)
+{
+	char fingerprint[BJ_FINGERPRINT_BYTES];
+	struct bj_cache_entry entry;
+
+	if (request->skip_cache_lookup || !bj_fingerprint_get(runner->fingerprint, fingerprint))
+		return CACHED_E_MISS;
+	int r = bj_cache_get(runner->opts.store, request->instance, &request->action, arena, &entry, err);
+
+	if (r < 0)
+		return r;
+	if (r == BJ_CACHE_E_MISS || entry.origin != BJ_CACHE_EXECUTED || entry.result->exit_code != 0 ||
+	    !bj_str_eq(entry.fingerprint, bj_str_of(fingerprint)))
+		return CACHED_E_MISS;
+	struct bj_response response = { .result = entry.result, .cached = true };
+
+	if (entry.counts_as_violation && settings->on_violation == BJP_ON_VIOLATION_FAIL) {
+		entry.result->exit_code = VIOLATION_EXIT_CODE;
+		response.message = BJ_STR_LIT("belljar: the cached action touched what it did not declare (onViolation=fail)");
+	}
+	tell_hit(runner, request, entry.result, response.message, has_records(entry.result, arena));
+	*out_response = bj_pack_response(&response, arena);
+	if (!out_response->ptr)
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for a cached result");
+	return 0;
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The end of a life: outputs into the store, records, the result, and whether it is cached. */
+#include <stdio.h>
+
+#include "executor/action/fingerprint.h"
+#include "executor/action/life-internal.h"
+#include "executor/base/clock.h"
+#include "executor/base/log.h"
+#include "executor/base/pb.h"
+
+/* What an action leaves behind beyond this is counted by its first entries only. */
+enum { LEFT_MAX = 10000 };
+
+/* ---- collection ---- */
+
+int life_collect(struct life *life)
+{
+	struct bj_collect collect = {
+		.store = life->runner->opts.store,
+		.fn = life->request->action.fn,
+		.layout = &life->layout,
+		.working_dir = bj_str_of(life->command->working_directory),
+		.outputs = life->outputs,
+		.n_outputs = life->n_outputs,
+		.arena = life->arena,
+	};
+	struct bj_err err = BJ_ERR_NULL;
+
+	life->result = BJ_ARENA_NEW(life->arena, re_action_result);
+	if (!life->result)
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for the result");
+	build__bazel__remote__execution__v2__action_result__init(life->result);
+	life->result->exit_code = life->jail.exit_code;
+	int r = bj_collect_outputs(&collect, life->result, &err);
+
+	if (r < 0 && !bj_err_is_set(&life->failure.err))
+		life->failure.err = err; /* a timeout that is already noted explains more than half an output does */
+	return r < 0 && life->failure.err.code != BJ_DEADLINE_EXCEEDED ? r : 0;
+}
+
+/* ---- facts that no attempt shows ---- */
+
+/* What lies in an output, or below scratch that the environment names, was asked for; a replaced input was reported as an attempt. */
+static void on_left(void *ctx, const struct bj_left *left)
+{
+	struct life *life = ctx;
+	const char *path = bj_arena_printf(&life->scratch, BJ_JAIL_ROOT "/%.*s", BJ_STR_FMT(left->path));
+
+	if (!path || left->is_whiteout)
+		return;
+	switch (bjp_classify(life->policy, bj_str_of(path))) {
+	case BJP_OUTPUT:
+	case BJP_ENV_SCRATCH:
+	case BJP_SYSTEM:
+	case BJP_INPUT: /* a private copy: write_to_input has it already */
+		return;
+	case BJP_OUTPUT_DIR:
+		if (left->is_dir)
+			return; /* made by us, still empty */
+		break;
+	default:
+		break;
+	}
+	bjp_collect_undeclared_output(life->collector, bj_str_of(path), left->size_bytes);
+}
+
+static void note_strays(struct life *life)
+{
+	for (size_t i = 0; i < life->jail.n_strays; i++)
+		bjp_collect_stray(life->collector, life->jail.strays[i].pid, bj_str_of(life->jail.strays[i].comm),
+				  bj_str_of(life->jail.strays[i].argv0));
+}
+
+static bool command_failed(const struct life *life)
+{
+	return life->jail.end != BJ_END_EXITED || life->jail.exit_code != 0;
+}
+
+/* Many Bazel tests declare ten outputs that are often absent, so a passing command owes none (the policy looks for near misses). */
+static void note_missing(struct life *life)
+{
+	for (size_t i = 0; i < life->n_outputs; i++) {
+		const char *dir = life->command->working_directory;
+
+		if (life->outputs[i].found)
+			continue;
+		const char *path = bj_arena_printf(&life->scratch, BJ_JAIL_ROOT "/%s%s%.*s", dir, dir[0] ? "/" : "",
+						   BJ_STR_FMT(life->outputs[i].path));
+		if (path)
+			bjp_collect_missing_output(life->collector, bj_str_of(path));
+	}
+}
+
+static int judge(struct life *life)
+{
+	struct bjp_outcome outcome = {
+		.failed = command_failed(life),
+		.has_workspace = life->runner->opts.n_workspaces > 0,
+	};
+	struct bj_err err = BJ_ERR_NULL;
+	bool cut = false;
+
+	note_strays(life);
+	note_missing(life);
+	if (bj_collect_left(&life->layout, LEFT_MAX, on_left, life, life->arena, &cut, &err) < 0) {
+		if (!bj_err_is_set(&life->failure.err))
+			life->failure.err = err;
+		return bj_err_wrap(&life->failure.err, "look at what the action left behind");
+	}
+	return bjp_judge(life->collector, &outcome, witness_evidence, life, life->arena, &life->judged, &life->failure.err);
+}
+
+/* ---- the streams ---- */
+
+static int store_stream(struct life *life, struct stream *stream, re_digest **out_pb)
+{
+	struct bj_err *err = &life->failure.err;
+	struct bj_digest digest;
+	int r;
+
+	if (stream->size_bytes == 0)
+		return 0; /* unset is the empty blob */
+	if (stream->writer)
+		r = bj_store_writer_commit(BJ_STEAL_PTR(stream->writer), NULL, &digest, err);
+	else
+		r = bj_store_put(life->runner->opts.store, life->request->action.fn, bj_buf_str(&stream->head), NULL, &digest, err);
+	if (r < 0)
+		return r;
+	*out_pb = bj_digest_to_pb(life->arena, &digest);
+	return *out_pb ? 0 : bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the result");
+}
+
+static int append_line(struct stream *stream, struct bj_str text, struct bj_err *err)
+{
+	if (text.len == 0)
+		return 0;
+	stream->size_bytes += text.len;
+	stream->last = text.ptr[text.len - 1];
+	if (stream->writer)
+		return bj_store_writer_append(stream->writer, text.ptr, text.len, err);
+	stream->head.max_bytes += text.len; /* the command's own bytes were bounded; ours are bounded by themselves */
+	if (!bj_buf_append_str(&stream->head, text))
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for stderr");
+	return 0;
+}
+
+/* The command's bytes exactly, then our lines: stderr is all that a Bazel user sees of an action that passes. */
+static int append_summary(struct life *life)
+{
+	char hex[2 * BJ_HASH_MAX_BYTES + 1];
+	int r = 0;
+
+	if (life->settings.on_violation == BJP_ON_VIOLATION_OFF)
+		return 0;
+	bj_digest_hex(&life->request->action, hex);
+	struct bj_str lines = bjp_summary_lines(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT), life->request->client.target,
+						bj_str_n(hex, 8), life->arena);
+
+	if (lines.len && life->err.last != '\n')
+		r = append_line(&life->err, BJ_STR_LIT("\n"), &life->failure.err);
+	return r < 0 ? r : append_line(&life->err, lines, &life->failure.err);
+}
+
+/* ---- the result ---- */
+
+/* Closed: nothing from outside can have reached the result (design §3.3). Walls are always on; the network is always off. */
+static bool is_closed(const struct life *life)
+{
+	bool observed = life->settings.observe == BJP_OBSERVE_OFF || life->jail.observer.complete;
+
+	return observed && !life->judged.network_success && life->jail.n_strays_total == 0;
+}
+
+static void judge_exit_code(struct life *life)
+{
+	struct bj_str message = bjp_summary_message(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT), life->arena);
+
+	if (life->settings.on_violation == BJP_ON_VIOLATION_OFF)
+		return;
+	if (!life->message.len)
+		life->message = message;
+	if (life->settings.on_violation == BJP_ON_VIOLATION_FAIL && life->judged.has_unignored && life->result->exit_code == 0)
+		life->result->exit_code = VIOLATION_EXIT_CODE;
+}
+
+static int attach_report(struct life *life)
+{
+	char fingerprint[BJ_FINGERPRINT_BYTES] = "";
+	struct bj_digest policy = bj_digest_of(life->request->action.fn, bjp_policy_text(life->policy, life->arena));
+	char hex[2 * BJ_HASH_MAX_BYTES + 1];
+
+	bj_digest_hex(&policy, hex);
+	if (!bj_fingerprint_get(life->runner->fingerprint, fingerprint))
+		fingerprint[0] = '\0';
+	struct bj_report_facts facts = {
+		.profile = life->runner->opts.slot.profile,
+		.settings = &life->settings,
+		.result = &life->jail,
+		.policy_digest = bj_arena_str(life->arena, bj_str_of(hex)),
+		.fingerprint = bj_arena_str(life->arena, bj_str_of(fingerprint)),
+		.request = life->request,
+		.closed = life->closed,
+		.n_inputs = life->tree.n_entries,
+	};
+
+	life->report = bj_report_new(&facts, &life->judged, life->arena);
+	Google__Protobuf__Any **list = BJ_ARENA_ARRAY(life->arena, Google__Protobuf__Any *, 1);
+
+	if (life->report && list)
+		list[0] = bj_any_new(life->arena, "belljar.v1.SandboxReport", bj_pb_pack(life->arena, &life->report->base));
+	if (!life->report || !list || !list[0])
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for the report");
+	life->metadata->auxiliary_metadata = list;
+	life->metadata->n_auxiliary_metadata = 1;
+	return 0;
+}
+
+/* The readable log beside the result: Bazel fetches it when the action failed. */
+static int store_log(struct life *life)
+{
+	if (!life->judged.n_records && !life->judged.n_hints)
+		return 0;
+	struct bj_str text = bj_report_text(life->report, life->arena);
+	int r = bj_store_put(life->runner->opts.store, life->request->action.fn, text, NULL, &life->log_digest, &life->failure.err);
+
+	life->has_log = r == 0;
+	return r;
+}
+
+static void tell_explain(struct life *life)
+{
+	char action[BJ_DIGEST_STR_BYTES];
+
+	bj_digest_str(&life->request->action, action);
+	const ProtobufCBinaryData *packed = &life->metadata->auxiliary_metadata[0]->value;
+	struct bj_stored_report stored = {
+		.packed = bj_str_n(packed->data, packed->len),
+		.action = bj_str_of(action),
+		.target = life->request->client.target,
+		.mnemonic = life->request->client.mnemonic,
+		.invocation = life->request->client.invocation,
+		.exit_code = life->result->exit_code,
+		.finished_ns = bj_realtime_ns(),
+		.has_violations = life->judged.n_records > 0,
+		.message = life->message,
+	};
+	bj_reports_add(life->runner->opts.reports, &stored);
+}
+
+/* Exit 0, OK, closed, and not refused by the client: then later builds may have it. A cache that cannot be written is no reason to fail. */
+static void maybe_cache(struct life *life)
+{
+	struct bj_err err = BJ_ERR_NULL;
+
+	if (bj_err_is_set(&life->failure.err) || life->jail.exit_code != 0 || life->jail.end != BJ_END_EXITED || !life->closed ||
+	    life->action->do_not_cache)
+		return;
+	if (cached_store(life, &err) < 0)
+		bj_warn("action: result not cached error=\"%s\"", err.msg);
+}
+
+int life_report(struct life *life)
+{
+	int r = judge(life);
+
+	if (r < 0)
+		return r;
+	life->closed = is_closed(life);
+	r = append_summary(life);
+	if (r == 0)
+		r = store_stream(life, &life->out, &life->result->stdout_digest);
+	if (r == 0)
+		r = store_stream(life, &life->err, &life->result->stderr_digest);
+	if (r == 0)
+		r = attach_report(life);
+	if (r == 0)
+		r = store_log(life);
+	if (r < 0)
+		return r;
+	life->result->execution_metadata = life->metadata;
+	maybe_cache(life); /* before the exit code is judged: what is cached is what ran, and each hit is judged again */
+	judge_exit_code(life);
+	tell_explain(life);
+	return 0;
+}
