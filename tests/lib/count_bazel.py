@@ -44,6 +44,16 @@ def count_log(text, passed):
     return counts["PASSED"], counts["FAILED"], counts["SKIPPED"]
 
 
+def skip_reasons(label, text):
+    """What each skipped case printed between its RUN line and its SKIPPED line."""
+    pattern = re.compile(r"^\[ RUN      \] (\S+)\n(.*?)^\[  SKIPPED \] \1$", re.MULTILINE | re.DOTALL)
+    return [
+        "skipped: %s %s: %s" % (label, name, " ".join(said.split()) or "it gives no reason")
+        for name, said in pattern.findall(text)
+        if "[ RUN " not in said
+    ]
+
+
 def main():
     total = [0, 0, 0]
     results = {}
@@ -64,6 +74,9 @@ def main():
         here = [sum(c[i] for c in counts) for i in range(3)]
         if status != "PASSED" and here[1] == 0:
             here[1] = 1
+        for run in runs:
+            for reason in skip_reasons(label, read_log(run)):
+                print(reason)
         print("%-48s %-16s %d passed, %d failed, %d skipped" % ((label, status) + tuple(here)))
         total = [a + b for a, b in zip(total, here)]
     if int(sys.argv[2]) != 0 and total[1] == 0:

@@ -125,7 +125,7 @@ run_suite() {
 	if [ "$failed" != 0 ] || [ "${BJ_VERBOSE:-0}" = 1 ]; then
 		sed "s/^/  $name| /" "$log"
 	elif [ "$skipped" != 0 ]; then
-		grep -i '\bskip' "$log" | sed "s/^/  $name| /" || true
+		grep -i '\bskip' "$log" | grep -v '[0-9] skipped$' | sed "s/^/  $name| /" || true
 	fi
 	rm -rf --one-file-system "$BJ_TMP"
 }
