@@ -26,6 +26,7 @@ enum bj_op {
 	BJ_OP_EXEC, BJ_OP_CHDIR, BJ_OP_MKDIR, BJ_OP_MKNOD, BJ_OP_UNLINK, BJ_OP_RMDIR, BJ_OP_RENAME_FROM, BJ_OP_RENAME_TO,
 	BJ_OP_LINK_FROM, BJ_OP_LINK_TO, BJ_OP_SYMLINK, BJ_OP_TRUNCATE, BJ_OP_CHMOD, BJ_OP_CHOWN, BJ_OP_UTIME, BJ_OP_XATTR,
 	BJ_OP_STATFS, BJ_OP_INOTIFY, BJ_OP_HANDLE, BJ_OP_CONNECT, BJ_OP_BIND, BJ_OP_SEND, BJ_OP_SOCKET, BJ_OP_SYSCALL,
+	BJ_OP_SETXATTR, /* sets or removes an extended attribute; BJ_OP_XATTR reads */
 };
 const char *bj_op_name(enum bj_op op); /* "open", "open for writing", "create", "stat", "exec" … */
 bool bj_op_is_write(enum bj_op op);    /* changes the file system */
@@ -36,6 +37,11 @@ enum bj_path_class {
 	BJ_PATH_DECLARED,    /* an input or a directory of the input tree: handed on as touched() when it is a read */
 	BJ_PATH_TOOLCHAIN,   /* below a root that is the host's own: reads are not handed on */
 	BJ_PATH_QUIET,       /* /tmp, /dev/shm, /proc, /dev: reads and writes are not handed on */
+	/**
+	 * DECLARED, and itself a symbolic link: like DECLARED, but followed in the jail, so that a link that leads nowhere becomes an attempt
+	 * (path = the link, resolved = where it leads, cls = the class of that). A classify() that says DECLARED for a link loses only this.
+	 */
+	BJ_PATH_DECLARED_LINK,
 };
 
 /** One attempt. Views are valid during the callback only; all bytes are the action's (hostile). */
@@ -43,8 +49,13 @@ struct bj_attempt {
 	enum bj_op op;
 	struct bj_str written;   /* path as the caller wrote it (may be relative) */
 	struct bj_str path;      /* absolute inside, "." ".." and "//" removed lexically, symlinks not resolved */
-	struct bj_str resolved;  /* after the kernel's own resolution in the jail when the object exists, else empty */
-	enum bj_path_class cls;
+	/**
+	 * After the kernel's own resolution in the jail: of the object when it exists, of what would be created, and of the missing target when
+	 * a symbolic link leads there. Empty when nothing is known that `path` does not say.
+	 */
+	struct bj_str resolved;
+	struct bj_str via;       /* EXEC of a `#!` interpreter or ELF loader: the script or program that names it; else empty */
+	enum bj_path_class cls;  /* of `resolved` when classify() knows that and does not know `path`, else of `path` */
 	int error;               /* predicted outcome: 0 exists / would succeed, ENOENT, ENOTDIR, EACCES, EROFS, ELOOP …; -1 unknown */
 	bool is_dir;             /* the object exists and is a directory */
 	int64_t pid;             /* in the executor's pid namespace */
@@ -71,9 +82,10 @@ struct bj_observer_hooks {
 
 struct bj_observer_stats {
 	enum bj_observe level;
-	uint64_t n_notifications;
-	uint64_t n_dropped;   /* path unreadable or longer than PATH_MAX, process gone: counted, never silent */
-	bool complete;        /* the listener lived from exec to the end and n_dropped is 0 for live callers */
+	uint64_t n_notifications; /* received */
+	uint64_t n_dropped;   /* of live callers: memory or working directory unreadable, too many addresses in one call: counted, never silent */
+	uint64_t n_gone;      /* the caller died or was interrupted meanwhile: its call did not happen (or is made again) */
+	bool complete;        /* the listener never failed, and n_dropped is 0 */
 };
 
 /* ---- filter side ---- */

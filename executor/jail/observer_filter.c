@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The table of observer_calls.c as one BPF program:
+ *
+ *   arch? ──x86-64──> number ──> tree of blocks ──> leaves
+ *     └────i386─────> number ──> tree of blocks ──> leaves
+ *     └────else─────> ENOSYS
+ *
+ * A block is up to BLOCK_ITEMS comparisons followed by "allow" and by the leaves that they jump to; a binary tree of JGE finds the block.
+ * Size and depth are both paid for at every attach: the JIT compiles the program, and the kernel walks it once for each of ≈ 900 numbers
+ * to learn which are allowed whatever their arguments (those never run it again). Hence no list of 150 comparisons, and JSET on the flags
+ * where libseccomp, which compares for equality only, needs a rule for each flag.
+ *
+ * Attach is nothing but seccomp(2), so that it is safe between fork and exec.
+ */
+#include <asm/ioctls.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "executor/base/macros.h"
+#include "executor/jail/observer-internal.h"
+
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+
+enum {
+	BLOCK_ITEMS = 6,
+	X32_BIT = 0x40000000,
+	/* Namespace flags; CLONE_NEWTIME lies in the byte of clone's exit signal and is unshare's alone. */
+	CLONE_NEW_MASK = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+			 CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET,
+	UNSHARE_NEW_MASK = CLONE_NEW_MASK | CLONE_NEWTIME,
+	OPEN_WRITE_MASK = O_ACCMODE | O_CREAT | O_TRUNC,
+};
+
+struct bj_observer_filter {
+	enum bj_observe level;
+	struct sock_fprog program; /* points to code */
+	struct sock_filter code[BJ_FILTER_MAX];
+};
+
+/* What is done with the calls numbered from .. to. */
+struct item {
+	uint32_t from, to;
+	uint8_t test, arg; /* enum bj_call_test */
+	uint32_t action;   /* SECCOMP_RET_* when the test holds */
+};
+
+struct builder {
+	enum bj_observe level;
+	struct sock_filter *code;
+	size_t len;
+	size_t n_items;
+	struct item items[BJ_SYSCALL_MAX + 1];
+};
+
+static void emit(struct builder *b, struct sock_filter insn)
+{
+	bj_assert(b->len < BJ_FILTER_MAX);
+	b->code[b->len++] = insn;
+}
+
+static void emit_return(struct builder *b, uint32_t action)
+{
+	emit(b, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
+}
+
+static void emit_jump(struct builder *b, uint16_t test, uint32_t k, size_t yes, size_t no)
+{
+	bj_assert(yes <= UINT8_MAX && no <= UINT8_MAX);
+	emit(b, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | test | BPF_K), k, (uint8_t)yes,
+					     (uint8_t)no));
+}
+
+static void emit_load(struct builder *b, size_t offset)
+{
+	emit(b, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+}
+
+/* Arguments are 64 bits wide and the machine is little-endian. */
+static void emit_load_arg(struct builder *b, uint8_t arg, bool high)
+{
+	emit_load(b, offsetof(struct seccomp_data, args) + arg * sizeof(uint64_t) + (high ? 4 : 0));
+}
+
+/* ---- items: the table of one architecture, in the order of the numbers ---- */
+
+static uint32_t action_of(const struct builder *b, const struct bj_call *call)
+{
+	if (call->shape != BJ_SHAPE_DENY)
+		return SECCOMP_RET_USER_NOTIF;
+	if (b->level > BJ_OBSERVE_OFF && !call->is_silent)
+		return SECCOMP_RET_USER_NOTIF; /* answered with the same errno, and recorded */
+	return SECCOMP_RET_ERRNO | call->deny;
+}
+
+static bool is_same_treatment(const struct item *a, const struct item *b)
+{
+	return a->test == b->test && a->arg == b->arg && a->action == b->action;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct item *left = a;
+	const struct item *right = b;
+
+	return left->from < right->from ? -1 : left->from > right->from;
+}
+
+static void collect_items(struct builder *b, enum bj_arch arch)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < bj_n_calls; i++) {
+		const struct bj_call *call = &bj_calls[i];
+		uint8_t test = call->test;
+
+		if (call->nr[arch] < 0 || (call->shape != BJ_SHAPE_DENY && call->level > b->level))
+			continue;
+		if (test == BJ_TEST_OPEN_FLAGS && b->level >= BJ_OBSERVE_DEFAULT)
+			test = BJ_TEST_NONE;
+		b->items[n++] = (struct item){ (uint32_t)call->nr[arch], (uint32_t)call->nr[arch],
+					       test, test == BJ_TEST_NONE ? 0 : call->test_arg,
+					       action_of(b, call) };
+	}
+	qsort(b->items, n, sizeof(b->items[0]), by_number);
+
+	/* Neighbours that are treated alike become one range. */
+	b->n_items = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct item *last = b->n_items > 0 ? &b->items[b->n_items - 1] : NULL;
+
+		if (last && last->to + 1 == b->items[i].from &&
+		    is_same_treatment(last, &b->items[i]))
+			last->to = b->items[i].to;
+		else
+			b->items[b->n_items++] = b->items[i];
+	}
+}
+
+/* ---- leaves ---- */
+
+/* "Load the argument; if (arg op k) goto yes": the action stands at the end, "allow" behind it. */
+static void emit_leaf_mask(struct builder *b, const struct item *item, uint32_t mask, bool when_set)
+{
+	emit_load_arg(b, item->arg, false);
+	emit_jump(b, BPF_JSET, mask, when_set ? 0 : 1, when_set ? 1 : 0);
+	emit_return(b, item->action);
+	emit_return(b, SECCOMP_RET_ALLOW);
+}
+
+static void emit_leaf_one_of(struct builder *b, const struct item *item, const uint32_t *values,
+			     size_t n)
+{
+	emit_load_arg(b, item->arg, false);
+	for (size_t i = 0; i < n; i++)
+		emit_jump(b, BPF_JEQ, values[i], n - i, 0);
+	emit_return(b, SECCOMP_RET_ALLOW);
+	emit_return(b, item->action);
+}
+
+static void emit_leaf(struct builder *b, const struct item *item)
+{
+	static const uint32_t tty_input[] = { TIOCSTI, TIOCLINUX };
+	uint8_t calls[8];
+	uint32_t values[8];
+	size_t n;
+
+	switch ((enum bj_call_test)item->test) {
+	case BJ_TEST_NONE:
+		emit_return(b, item->action);
+		break;
+	case BJ_TEST_OPEN_FLAGS:
+		emit_leaf_mask(b, item, OPEN_WRITE_MASK, true);
+		break;
+	case BJ_TEST_NAMED:
+		emit_leaf_mask(b, item, AT_EMPTY_PATH, false);
+		break;
+	case BJ_TEST_CLONE_NEW:
+		emit_leaf_mask(b, item, CLONE_NEW_MASK, true);
+		break;
+	case BJ_TEST_UNSHARE_NEW:
+		emit_leaf_mask(b, item, UNSHARE_NEW_MASK, true);
+		break;
+	case BJ_TEST_POINTER:
+		emit_load_arg(b, item->arg, false);
+		emit_jump(b, BPF_JEQ, 0, 0, 2);
+		emit_load_arg(b, item->arg, true);
+		emit_jump(b, BPF_JEQ, 0, 1, 0);
+		emit_return(b, item->action);
+		emit_return(b, SECCOMP_RET_ALLOW);
+		break;
+	case BJ_TEST_TTY_INPUT:
+		emit_leaf_one_of(b, item, tty_input, BJ_ARRAY_LEN(tty_input));
+		break;
+	case BJ_TEST_SOCKETCALL:
+		n = bj_socketcalls(b->level, calls);
+		for (size_t i = 0; i < n; i++)
+			values[i] = calls[i];
+		emit_leaf_one_of(b, item, values, n);
+		break;
+	}
+}
+
+/* ---- blocks and their tree ---- */
+
+/* Comparisons, "allow", then each distinct leaf once. Jumps are patched when the places of the leaves are known. */
+static void emit_block(struct builder *b, const struct item *items, size_t n)
+{
+	size_t jumps[BLOCK_ITEMS];
+
+	for (size_t i = 0; i < n; i++) {
+		if (items[i].from != items[i].to)
+			emit_jump(b, BPF_JGE, items[i].from, 0, 1);
+		jumps[i] = b->len;
+		emit_jump(b, items[i].from == items[i].to ? BPF_JEQ : BPF_JGT, items[i].to, 0, 0);
+	}
+	emit_return(b, SECCOMP_RET_ALLOW);
+	for (size_t i = 0; i < n; i++) {
+		bool is_new = true;
+
+		for (size_t j = 0; j < i && is_new; j++)
+			is_new = !is_same_treatment(&items[i], &items[j]);
+		if (!is_new)
+			continue;
+		for (size_t j = i; j < n; j++) {
+			struct sock_filter *jump = &b->code[jumps[j]];
+			size_t distance = b->len - jumps[j] - 1;
+
+			if (!is_same_treatment(&items[i], &items[j]))
+				continue;
+			bj_assert(distance <= UINT8_MAX);
+			if (items[j].from == items[j].to)
+				jump->jt = (uint8_t)distance;
+			else
+				jump->jf = (uint8_t)distance;
+		}
+		emit_leaf(b, &items[i]);
+	}
+}
+
+static void emit_tree(struct builder *b, const struct item *items, size_t n)
+{
+	size_t n_left = (n / 2 + BLOCK_ITEMS - 1) / BLOCK_ITEMS * BLOCK_ITEMS;
+	size_t at = b->len;
+	size_t distance;
+
+	if (n <= BLOCK_ITEMS) {
+		emit_block(b, items, n);
+		return;
+	}
+	/* Conditional jumps reach 255 instructions; the long way is a jump over the left half. */
+	emit_jump(b, BPF_JGE, items[n_left].from, 0, 1);
+	emit(b, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+	emit_tree(b, items, n_left);
+	distance = b->len - at - 2;
+	b->code[at + 1].k = (uint32_t)distance;
+	emit_tree(b, items + n_left, n - n_left);
+}
+
+static void emit_arch(struct builder *b, enum bj_arch arch)
+{
+	emit_load(b, offsetof(struct seccomp_data, nr));
+	/* -1 is what a tracer writes to skip a call: nothing happens, and the result is the tracer's. */
+	emit_jump(b, BPF_JGT, BJ_SYSCALL_MAX, 0, 3);
+	emit_jump(b, BPF_JEQ, UINT32_MAX, 0, 1);
+	emit_return(b, SECCOMP_RET_ALLOW);
+	emit_return(b, SECCOMP_RET_ERRNO | ENOSYS); /* newer than the table, and all of x32 */
+	collect_items(b, arch);
+	emit_tree(b, b->items, b->n_items);
+}
+
+static void emit_program(struct builder *b)
+{
+	emit_load(b, offsetof(struct seccomp_data, arch));
+#if defined(__x86_64__)
+	size_t skip;
+
+	emit_jump(b, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
+	skip = b->len;
+	emit(b, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+	emit_arch(b, BJ_ARCH_X86_64);
+	b->code[skip].k = (uint32_t)(b->len - skip - 1);
+	emit_jump(b, BPF_JEQ, AUDIT_ARCH_I386, 1, 0);
+	emit_return(b, SECCOMP_RET_ERRNO | ENOSYS);
+	emit_arch(b, BJ_ARCH_I386);
+#elif defined(__aarch64__)
+	emit_jump(b, BPF_JEQ, AUDIT_ARCH_AARCH64, 1, 0);
+	emit_return(b, SECCOMP_RET_ERRNO | ENOSYS); /* 32-bit ARM has no table */
+	emit_arch(b, BJ_ARCH_AARCH64);
+#else
+#error "no table of system calls for this architecture"
+#endif
+}
+
+int bj_observer_filter_new(enum bj_observe level, struct bj_observer_filter **out_filter,
+			   struct bj_err *err)
+{
+	struct bj_observer_filter *filter = calloc(1, sizeof(*filter));
+	struct builder *b = calloc(1, sizeof(*b));
+
+	if (!filter || !b) {
+		free(filter);
+		free(b);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "no memory for the system call filter");
+	}
+	b->level = level;
+	b->code = filter->code;
+	emit_program(b);
+	filter->level = level;
+	filter->program.len = (unsigned short)b->len;
+	filter->program.filter = filter->code;
+	free(b);
+	*out_filter = filter;
+	return 0;
+}
+
+void bj_observer_filter_free(struct bj_observer_filter *filter)
+{
+	free(filter);
+}
+
+const struct sock_fprog *bj_observer_filter_program(const struct bj_observer_filter *filter)
+{
+	return &filter->program;
+}
+
+int bj_observer_attach(const struct bj_observer_filter *filter)
+{
+	unsigned long flags = 0;
+	long got;
+
+	if (filter->level > BJ_OBSERVE_OFF)
+		flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+	got = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter->program);
+	if (got < 0 && errno == EINVAL && flags) {
+		/* Before 5.19: a signal interrupts the call, and it is notified once more. */
+		flags &= ~SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+		got = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter->program);
+	}
+	if (got < 0)
+		return -errno - 1;
+	return filter->level > BJ_OBSERVE_OFF ? (int)got : -1;
+}
