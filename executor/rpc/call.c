@@ -282,8 +282,10 @@ void bj_rpc_on_recv(struct bj_rpc_op *op, bool ok)
 	grpc_byte_buffer *msg = BJ_STEAL_PTR(call->in_msg);
 	call->n_pending--;
 	call->in = msg ? BJ_RPC_IN_IDLE : BJ_RPC_IN_END;
-	/* No message and not ok: broken, not ended. A server hears of it by cancelled(), a client by closed(). */
-	if ((msg || ok) && is_listening(call) && call->handler->message)
+	/* Broken, not ended: a cut upload must not look complete. cancelled() tells of it; a client has its status. */
+	bool is_broken = !msg && !call->is_client &&
+			 (!ok || grpc_call_failed_before_recv_message(call->core));
+	if (!is_broken && is_listening(call) && call->handler->message)
 		call->handler->message(call, msg);
 	if (msg)
 		grpc_byte_buffer_destroy(msg);

@@ -57,7 +57,10 @@ struct bj_rpc_status {
 struct bj_rpc_handler { /* every member may be NULL */
 	/** Server: a call has come. @req is NULL unless the kind is UNARY or SERVER_STREAM. */
 	void (*open)(struct bj_rpc_call *call, grpc_byte_buffer *req);
-	/** A message that was wanted; NULL: the peer half-closed (a broken call gives cancelled() or closed() instead). */
+	/**
+	 * A message that was wanted; NULL: no more will come. Server: the peer half-closed; a call that broke or was
+	 * cancelled never looks like that. Client: closed() follows and says why.
+	 */
 	void (*message)(struct bj_rpc_call *call, grpc_byte_buffer *msg);
 	/** Writable again. Client streams: also once at the start, when the connection has taken the call. */
 	void (*sent)(struct bj_rpc_call *call);
