@@ -4,9 +4,9 @@
  * Called when every process of the action is dead. Owns nothing. Threads: the action's runner; blocks on disk.
  * Spec: REAPI v2, Command.output_paths/output_files/output_directories and ActionResult's lists.
  *
- * The action's view is lower + upper (overlayfs): a name is what upper says (file, directory, symlink, or a whiteout: a character device 0:0),
- * else what lower says; a directory of upper with the opaque attribute hides lower's. Collection walks these two by descriptor and never
- * mounts anything. Every path comes from an attacker: openat2 beneath, no symlink followed, special files refused, sizes re-checked.
+ * Outputs are read through a descriptor on the action's own merged input root (bj_jail_result.exec_fd), which outlives its processes: the
+ * kernel's overlayfs knows best what a rename or an opaque directory means. What was left is read from the upper layer alone. Every path
+ * comes from an attacker: openat2 beneath the root, last component never followed, special files refused.
  */
 #ifndef BJ_ACTION_COLLECT_H
 #define BJ_ACTION_COLLECT_H
@@ -32,8 +32,10 @@ struct bj_output {
 struct bj_collect {
 	struct bj_store *store;
 	enum bj_digest_fn fn;
-	const struct bj_layout *layout;
+	int exec_fd;                    /* the merged input root, borrowed */
 	struct bj_str working_dir;      /* relative to the input root */
+	bool wants_tree;                /* OutputDirectory.tree_digest */
+	bool wants_directories;         /* OutputDirectory.root_directory_digest and every Directory as a blob */
 	struct bj_output *outputs;
 	size_t n_outputs;
 	struct bj_arena *arena;
@@ -41,9 +43,10 @@ struct bj_collect {
 
 /**
  * bj_collect_outputs() - fill the output lists of @result (its fields point into the arena).
- * Files: output_files with is_executable. Directories: a Tree blob, canonical, topologically sorted, equal Directories once; its
- * Directory blobs are stored too. Symlinks: the link's text, never followed: output_symlinks for style PATHS, else the legacy list by the
- * type of the target (dangling: output_file_symlinks). Missing ones are left out. Order: as declared.
+ * Files: output_files with is_executable. Directories: a Tree blob, canonical, topologically sorted, equal Directories once.
+ * Symlinks: the link's text, never followed: output_symlinks for style PATHS, and the legacy list by the type of the target for every
+ * style (dangling: output_file_symlinks). A target below the jail's own root is refused: it means nothing to a client.
+ * Missing ones are left out. Order: as declared.
  * Return: 0; -FAILED_PRECONDITION (a directory where a file was declared, a fifo, socket or device: path, wanted and found are named;
  * unreadable); -RESOURCE_EXHAUSTED; -INTERNAL.
  */

@@ -18,7 +18,11 @@ int life_collect(struct life *life)
 	struct bj_collect collect = {
 		.store = life->runner->opts.store,
 		.fn = life->request->action.fn,
-		.layout = &life->layout,
+		.exec_fd = life->jail.exec_fd,
+		.wants_tree = life->command->output_directory_format !=
+			      BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__DIRECTORY_ONLY,
+		.wants_directories = life->command->output_directory_format !=
+				     BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__TREE_ONLY,
 		.working_dir = bj_str_of(life->command->working_directory),
 		.outputs = life->outputs,
 		.n_outputs = life->n_outputs,

@@ -183,6 +183,7 @@ static bool life_init(struct life *life)
 
 static void life_clear(struct life *life)
 {
+	bj_close_fdp(&life->jail.exec_fd); /* it keeps the overlay mounted over the layers below */
 	bj_layout_drop(life->runner->opts.work, &life->layout);
 	bjp_collector_free(life->collector);
 	stream_deinit(&life->out);
@@ -222,6 +223,7 @@ struct bj_str life_run(struct bj_runner *runner, size_t slot, const struct bj_ru
 			       .control = control,
 			       .arena = arena,
 			       .layout = BJ_LAYOUT_NULL,
+			       .jail = { .exec_fd = -EBADF },
 			       .failure = { .err = BJ_ERR_NULL } };
 	if (!life_init(life))
 		r = bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for an action");

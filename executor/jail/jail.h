@@ -71,6 +71,8 @@ struct bj_jail_result {
 	size_t n_strays;
 	size_t n_killed;                      /* processes killed at timeout or cancel, when countable */
 	struct bj_observer_stats observer;
+	int exec_fd;                          /* O_DIRECTORY on the action's merged BJ_JAIL_ROOT, which it keeps alive after
+						 the processes are gone: the caller closes it; -EBADF on failure */
 };
 
 /** What the caller wants to hear while the command runs. All callbacks come on the calling thread. */
