@@ -38,6 +38,8 @@ static int make_root(const char *root, struct bj_err *err)
 	if (!path)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory to open the store");
 	for (char *slash = path + 1; *path && (slash = strchr(slash, '/')); slash++) {
+		if (slash[strspn(slash, "/")] == '\0') /* slashes at the end: the store itself */
+			break;
 		*slash = '\0';
 		if (mkdir(path, 0755) < 0 && errno != EEXIST)
 			return bj_err_errno(err, errno, "make the directory \"%s\"", path);
