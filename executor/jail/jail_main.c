@@ -1,11 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * belljar-jail: the zygote of one slot. The server starts it; a person has no reason to.
+ * belljar-jail: the zygote of one slot. The server starts it, with its end of the socket as descriptor 3; a person has no reason to.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-int main(void)
+#include "executor/base/str.h"
+#include "executor/jail/zygote-internal.h"
+
+enum { SOCKET_FD = 3 };
+
+static bool is_our_socket(void)
 {
-	fputs("belljar-jail is started by belljar serve\n", stderr);
-	return 2;
+	int type = 0;
+	socklen_t len = sizeof(type);
+	return getsockopt(SOCKET_FD, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
+}
+
+/** What every process of every action inherits: no descriptor of the executor, no ignored signal, nothing blocked. */
+static int clean_slate(void)
+{
+	if (close_range(SOCKET_FD + 1, ~0U, 0) < 0)
+		return -1;
+	if (fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC) < 0)
+		return -1;
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)signal(sig, SIG_DFL); /* KILL, STOP and libc's own refuse, rightly */
+	sigset_t none;
+	(void)sigemptyset(&none);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+		return -1;
+	return personality(PER_LINUX) < 0 ? -1 : 0;
+}
+
+/** The executor's death is ours. It may have died before we said so. */
+static bool bind_to_parent(const char *parent)
+{
+	uint64_t pid;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || !bj_str_to_u64(bj_str_of(parent), &pid))
+		return false;
+	return (uint64_t)getppid() == pid;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2 || !is_our_socket()) {
+		(void)fputs("belljar-jail is started by belljar serve\n", stderr);
+		return 2;
+	}
+	if (!bind_to_parent(argv[1]))
+		return 1;
+	if (clean_slate() < 0) {
+		perror("belljar-jail"); /* an answer over the socket needs a slate */
+		return 1;
+	}
+	return bj_zygote_main(SOCKET_FD);
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * jail/zygote-internal.h - what the parts of belljar-jail share: the template, the layers of one action, the init of one action.
+ * Threads: none; belljar-jail is single-threaded, so that it may fork.
+ */
+#ifndef BJ_JAIL_ZYGOTE_INTERNAL_H
+#define BJ_JAIL_ZYGOTE_INTERNAL_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "executor/base/macros.h"
+#include "executor/jail/observer.h"
+#include "executor/jail/spec.h"
+#include "executor/jail/wire-internal.h"
+
+/**
+ * What stands while the slot lives. Two mount namespaces with the same root: `clean_ns` is what an action's is copied from;
+ * `work_ns` has the work area on top of /tmp as well, and only the zygote is ever in it.
+ */
+struct bj_template {
+	int proc_fd;       /* the host's /proc: our own self/ns and self/net */
+	int clean_ns;
+	int work_ns;
+	int work_fd;       /* the work area, in work_ns */
+	bool proc_below;   /* clean_ns shows the outer /proc: a new one may be mounted only while an old one is visible */
+	bool work_is_tmpfs;
+};
+
+/** Unshares, builds both namespaces and leaves the caller in work_ns. */
+BJ_MUST_USE int bj_template_build(const struct bj_jail_slot_spec *spec, struct bj_template *out_template,
+				  struct bj_wire_failed *failed);
+
+/** A new network namespace with lo up; also what bj_template_build() starts with. */
+BJ_MUST_USE int bj_net_fresh(struct bj_wire_failed *failed);
+
+/** Mounts of one action, attached nowhere yet. */
+struct bj_layers {
+	int exec_fd, tmp_fd, shm_fd;
+};
+#define BJ_LAYERS_NULL ((struct bj_layers){ -1, -1, -1 })
+BJ_MUST_USE int bj_layers_open(const struct bj_template *t, const struct bj_jail_slot_spec *slot,
+			       const struct bj_jail_spec *spec, struct bj_layers *out_layers,
+			       struct bj_wire_failed *failed);
+void bj_layers_close(struct bj_layers *layers);
+
+/** Everything that init of one action needs; borrowed from the zygote, whose copy it is. */
+struct bj_init {
+	const struct bj_jail_slot_spec *slot;
+	const struct bj_jail_spec *spec;
+	const struct bj_observer_filter *filter; /* of spec->observe */
+	const struct bj_layers *layers;
+	char **argv;
+	char **envp;
+	bool proc_below;
+	int stdout_fd, stderr_fd;
+	int event_fd;
+};
+/** Pid 1 of the action, from its first instruction to its exit. */
+BJ_NORETURN void bj_init_main(const struct bj_init *in);
+
+/**
+ * bj_creds_drop() - from the zygote's rights to none: the slot's ids, an own user namespace that maps them to BJ_JAIL_UID and BJ_JAIL_GID, no
+ * capability in any set, none to be had by exec, no further namespaces. Needs the action's own /proc.
+ */
+BJ_MUST_USE int bj_creds_drop(const struct bj_jail_slot_spec *slot, struct bj_wire_failed *failed);
+
+/** The zygote's life: serves @sock until it is closed. Return: exit code. */
+int bj_zygote_main(int sock);
+
+#endif
