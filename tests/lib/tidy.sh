@@ -5,14 +5,17 @@
 
 cd "$BJ_ROOT" || exit 1
 # The generated headers.
+mapfile -t generated < <(bj_bazel query --noshow_progress 'kind(_proto_c_sources, //...)' 2>/dev/null)
 # shellcheck disable=SC2086
-bj_bazel build ${BJ_BAZEL_FLAGS:-} --symlink_prefix=/ --noshow_progress //proto:all >&2 || exit 1
+bj_bazel build ${BJ_BAZEL_FLAGS:-} --symlink_prefix=/ --noshow_progress -- "${generated[@]}" >&2 || exit 1
 # shellcheck disable=SC2086
 bin=$(bj_bazel info ${BJ_BAZEL_FLAGS:-} bazel-bin 2>/dev/null) || exit 1
 
 flags=(-std=gnu17 -D_GNU_SOURCE -Wall -Wextra -I.)
-for library in wkt google reapi belljar; do
-	flags+=(-isystem "$bin/proto/${library}_gen")
+for label in "${generated[@]}"; do
+	label=${label#//}
+	directory=${label/://}
+	flags+=(-isystem "$bin/${directory%_sources}_gen")
 done
 
 if [ $# = 0 ]; then
