@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The toolchain's fingerprint, by a thread of its own.
+ *
+ * The walk adds up two independent 64-bit hashes of every entry's (path, mode, size, mtime, link text): a sum needs no order, and no list of
+ * 100,000 names. Directories themselves do not count (a temporary file changes their mtime), nor does __pycache__, which any python run by
+ * root fills. Between walks a cheap probe looks every two seconds at a few places that every package change touches.
+ */
+#include "executor/action/fingerprint.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "executor/base/alloc.h"
+#include "executor/base/clock.h"
+#include "executor/base/log.h"
+#include "executor/base/map.h"
+#include "executor/base/pool.h"
+
+#define PROBE_EVERY_NS (2 * BJ_NS_PER_SEC)
+
+struct sum {
+	uint64_t a, b;
+};
+
+struct bj_fingerprint {
+	const struct bj_str *roots;
+	size_t n_roots;
+	pthread_t thread;
+	pthread_mutex_t mu;    /* guards what follows */
+	pthread_cond_t changed;
+	bool is_known, is_stopping;
+	struct sum value;
+};
+
+/* ---- walking ---- */
+
+static void add_entry(struct sum *sum, const char *path, const struct stat *st)
+{
+	char text[8192], target[4096];
+	ssize_t n = S_ISLNK(st->st_mode) ? readlink(path, target, sizeof(target) - 1) : 0;
+
+	target[n > 0 ? n : 0] = '\0';
+	int len = snprintf(text, sizeof(text), "%s|%o|%lld|%lld.%09ld|%s", path, (unsigned int)st->st_mode, (long long)st->st_size,
+			   (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, target);
+	struct bj_str all = bj_str_n(text, BJ_MIN((size_t)BJ_MAX(len, 0), sizeof(text) - 2));
+
+	sum->a += bj_hash(all);
+	text[all.len] = '#'; /* another message, so another hash */
+	sum->b += bj_hash(bj_str_n(text, all.len + 1));
+}
+
+static bool is_stopping(struct bj_fingerprint *f)
+{
+	pthread_mutex_lock(&f->mu);
+	bool stopping = f->is_stopping;
+
+	pthread_mutex_unlock(&f->mu);
+	return stopping;
+}
+
+static void walk_root(struct bj_fingerprint *f, const char *root, struct sum *sum)
+{
+	char *paths[] = { (char *)(uintptr_t)root, NULL };
+	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+	unsigned int n = 0;
+
+	if (!fts) {
+		bj_warn("fingerprint: cannot walk path=%s error=\"%s\"", root, strerror(errno));
+		return;
+	}
+	for (FTSENT *e; (e = fts_read(fts)) != NULL;) {
+		if (e->fts_info == FTS_D && strcmp(e->fts_name, "__pycache__") == 0)
+			(void)fts_set(fts, e, FTS_SKIP); /* cannot fail for an entry just read */
+		else if (e->fts_info == FTS_F || e->fts_info == FTS_SL || e->fts_info == FTS_SLNONE)
+			add_entry(sum, e->fts_path, e->fts_statp);
+		if (++n % 4096 == 0 && is_stopping(f))
+			break;
+	}
+	(void)fts_close(fts);
+}
+
+static struct sum walk_all(struct bj_fingerprint *f)
+{
+	struct sum sum = { 0, 0 };
+
+	for (size_t i = 0; i < f->n_roots; i++)
+		walk_root(f, f->roots[i].ptr, &sum);
+	return sum;
+}
+
+/* ---- the cheap probe ---- */
+
+static struct sum probe(const struct bj_fingerprint *f)
+{
+	static const char *const below[] = { "", "/bin", "/lib", "/include", "/local/bin", "/local/lib", "/lib/gcc" };
+	struct sum sum = { 0, 0 };
+	struct stat st;
+
+	if (stat("/var/lib/dpkg/status", &st) == 0)
+		add_entry(&sum, "dpkg", &st);
+	for (size_t i = 0; i < f->n_roots; i++) {
+		for (size_t j = 0; j < BJ_ARRAY_LEN(below); j++) {
+			char path[4096];
+			int n = snprintf(path, sizeof(path), "%s%s", f->roots[i].ptr, below[j]);
+
+			if (n > 0 && (size_t)n < sizeof(path) && stat(path, &st) == 0)
+				add_entry(&sum, path, &st);
+		}
+	}
+	return sum;
+}
+
+static void publish(struct bj_fingerprint *f, bool known, struct sum value)
+{
+	pthread_mutex_lock(&f->mu);
+	f->is_known = known;
+	f->value = value;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->mu);
+}
+
+/* True: time for a look. False: stopping. */
+static bool wait_for_probe(struct bj_fingerprint *f)
+{
+	uint64_t at = bj_deadline_ns(PROBE_EVERY_NS);
+	struct timespec ts = { .tv_sec = (time_t)(at / BJ_NS_PER_SEC), .tv_nsec = (long)(at % BJ_NS_PER_SEC) };
+
+	pthread_mutex_lock(&f->mu);
+	while (!f->is_stopping && bj_now_ns() < at)
+		(void)pthread_cond_timedwait(&f->changed, &f->mu, &ts); /* ETIMEDOUT ends the loop by the clock */
+	bool go = !f->is_stopping;
+
+	pthread_mutex_unlock(&f->mu);
+	return go;
+}
+
+static void *thread_main(void *arg)
+{
+	struct bj_fingerprint *f = arg;
+	struct sum seen;
+
+	do {
+		/* Probe first: a change during the walk shows as a difference afterwards and makes another walk. */
+		seen = probe(f);
+		struct sum value = walk_all(f);
+		struct sum after = probe(f);
+
+		if (after.a != seen.a || after.b != seen.b)
+			continue;
+		publish(f, true, value);
+		do {
+			if (!wait_for_probe(f))
+				return NULL;
+			after = probe(f);
+		} while (after.a == seen.a && after.b == seen.b);
+		publish(f, false, (struct sum){ 0, 0 });
+		bj_info("fingerprint: a toolchain root has changed, older cache entries miss from now on");
+	} while (!is_stopping(f));
+	return NULL;
+}
+
+/* ---- public ---- */
+
+int bj_fingerprint_start(const struct bj_str *roots, size_t n_roots, struct bj_fingerprint **out_fingerprint, struct bj_err *err)
+{
+	struct bj_fingerprint *f = BJ_NEW(struct bj_fingerprint);
+	pthread_condattr_t attr;
+	unsigned long thread;
+
+	if (!f || pthread_mutex_init(&f->mu, NULL) || pthread_condattr_init(&attr) ||
+	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) || pthread_cond_init(&f->changed, &attr)) {
+		bj_free(f);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the fingerprint");
+	}
+	(void)pthread_condattr_destroy(&attr);
+	f->roots = roots;
+	f->n_roots = n_roots;
+	int r = bj_thread_start("bj-fingerprint", thread_main, f, &thread, err);
+
+	if (r < 0) {
+		bj_free(f);
+		return r;
+	}
+	f->thread = thread;
+	*out_fingerprint = f;
+	return 0;
+}
+
+void bj_fingerprint_stop(struct bj_fingerprint *f)
+{
+	if (!f)
+		return;
+	pthread_mutex_lock(&f->mu);
+	f->is_stopping = true;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->mu);
+	(void)pthread_join(f->thread, NULL);
+	(void)pthread_cond_destroy(&f->changed);
+	(void)pthread_mutex_destroy(&f->mu);
+	bj_free(f);
+}
+
+bool bj_fingerprint_get(struct bj_fingerprint *f, char out[BJ_FINGERPRINT_BYTES])
+{
+	pthread_mutex_lock(&f->mu);
+	bool known = f->is_known;
+
+	if (known)
+		(void)snprintf(out, BJ_FINGERPRINT_BYTES, "%016" PRIx64 "%016" PRIx64, f->value.a, f->value.b);
+	pthread_mutex_unlock(&f->mu);
+	return known;
+}
+
+void bj_fingerprint_wait(struct bj_fingerprint *f)
+{
+	pthread_mutex_lock(&f->mu);
+	while (!f->is_known && !f->is_stopping)
+		pthread_cond_wait(&f->changed, &f->mu);
+	pthread_mutex_unlock(&f->mu);
+}
