@@ -37,7 +37,7 @@ struct bjp_settings {
 	size_t n_ignore_read;
 	struct bj_str *ignore_write;
 	size_t n_ignore_write;
-	struct bj_str *ignore_network; /* "ADDRESS", "ADDRESS:PORT", "*:PORT" */
+	struct bj_str *ignore_network; /* "ADDRESS", "ADDRESS:PORT", "[ADDRESS]:PORT", "*:PORT", "*" */
 	size_t n_ignore_network;
 };
 /** scratch, default, report, nothing ignored. */
@@ -69,6 +69,10 @@ BJ_MUST_USE int bjp_settings_apply(struct bjp_settings *settings, const struct b
 const char *bjp_write_mode_name(enum bjp_write_mode mode);
 const char *bjp_observe_name(enum bjp_observe level);
 const char *bjp_on_violation_name(enum bjp_on_violation mode);
+/** True and *out set for the exact names; false and untouched otherwise. */
+BJ_MUST_USE bool bjp_write_mode_parse(struct bj_str name, enum bjp_write_mode *out_mode);
+BJ_MUST_USE bool bjp_observe_parse(struct bj_str name, enum bjp_observe *out_level);
+BJ_MUST_USE bool bjp_on_violation_parse(struct bj_str name, enum bjp_on_violation *out_mode);
 
 /* ---- paths ---- */
 
@@ -104,15 +108,19 @@ struct bjp_declared {
 	struct bj_str working_dir;      /* relative to it; may be empty */
 	const struct bjp_node *inputs;  /* borrowed for the policy's life */
 	size_t n_inputs;
-	const struct bj_str *outputs;   /* relative to working_dir, checked */
+	const struct bj_str *outputs;   /* relative to working_dir, passed by bjp_output_path_check() */
 	size_t n_outputs;
 	const struct bj_str *env_names, *env_values; /* n_env each */
 	size_t n_env;
-	const struct bj_str *roots;     /* toolchain roots, absolute */
+	const struct bj_str *roots;     /* toolchain roots, absolute; single files and links too */
 	size_t n_roots;
 };
 
-struct bjp_policy; /* opaque, in the arena */
+struct bjp_policy; /* opaque, in the arena; borrows @declared's strings and the lists of @settings */
+/**
+ * bjp_derive() - Return: 0; -INVALID_ARGUMENT: declarations that contradict each other (a path that is file and directory, an output
+ * below an input file) or a path that is not clean; -RESOURCE_EXHAUSTED.
+ */
 BJ_MUST_USE int bjp_derive(const struct bjp_declared *declared, const struct bjp_settings *settings,
 			   struct bj_arena *arena, struct bjp_policy **out_policy, struct bj_err *err);
 
@@ -130,13 +138,24 @@ enum bjp_class {
 };
 /** Constant-time hash look-up for inputs; @path absolute and clean. */
 enum bjp_class bjp_classify(const struct bjp_policy *policy, struct bj_str path);
+/**
+ * The class of what an open of @path ends at, declared symlinks followed. This is what an observer must be told: a declared
+ * link that leads to something undeclared is BJP_UNDECLARED here and BJP_INPUT above. No memory is taken.
+ */
+enum bjp_class bjp_classify_followed(const struct bjp_policy *policy, struct bj_str path);
 enum bjp_zone bjp_zone(const struct bjp_policy *policy, struct bj_str path);
 bool bjp_may_write(const struct bjp_policy *policy, struct bj_str path);
 /** Follows declared symlinks lexically (at most 40); gives the path that the caller's open would end at. */
 struct bj_str bjp_resolve_declared(const struct bjp_policy *policy, struct bj_arena *arena, struct bj_str path);
-/** The declared input nearest to @path ("did you mean"): same base name, else same directory; empty when none is near. */
+/**
+ * The declared input nearest to @path ("did you mean"): same base name, else same directory with a name that has something in common;
+ * empty when none is near. Relative to the input root, as the input is declared.
+ */
 struct bj_str bjp_nearest(const struct bjp_policy *policy, struct bj_str path);
-/** Directories (relative to the input root) that must exist before the command runs: parents of outputs. Sorted, unique. */
+/**
+ * Directories (relative to the input root, "" left out) that must exist before the command runs: those right above an output.
+ * Sorted, unique; those above them are not listed.
+ */
 void bjp_output_parents(const struct bjp_policy *policy, const struct bj_str **out_dirs, size_t *out_n);
 /** Text form, sorted, deterministic: what `policy show` prints and what the policy digest is taken over. */
 struct bj_str bjp_policy_text(const struct bjp_policy *policy, struct bj_arena *arena);

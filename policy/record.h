@@ -54,8 +54,8 @@ struct bjp_record {
 	const char *operation;
 	struct bj_str path, resolved, written;
 	enum bjp_zone zone;
-	bool on_host, in_workspace, in_other_tree, enforced;
-	struct bj_str nearest;
+	bool on_host, on_anchor, in_workspace, in_other_tree, enforced;
+	struct bj_str nearest;  /* relative to the input root, see bjp_nearest() */
 	int error;
 	int64_t pid;
 	struct bj_str comm, exe, argv0;
@@ -66,26 +66,42 @@ struct bjp_record {
 	const char *ignore_list;/* "ignore.read", which list could silence it; NULL for none */
 	struct bj_str hint;
 	uint64_t size_bytes;    /* undeclared_output */
-	struct bj_str wanted, found; /* missing_output, kinds of file */
+	struct bj_str wanted, found; /* missing_output: kinds of file, or in `found` the path that was made instead */
 };
 
 struct bjp_collector;
 enum { BJP_MAX_CANDIDATES = 65536, BJP_MAX_RECORDS = 256 };
 
+/** @policy and @settings are borrowed until bjp_collector_free(). */
 BJ_MUST_USE int bjp_collector_new(const struct bjp_policy *policy, const struct bjp_settings *settings,
 				  struct bjp_collector **out_collector, struct bj_err *err);
 void bjp_collector_free(struct bjp_collector *collector);
 
-/** Fast: one hash look-up; deduplicates by (access class, path). Beyond BJP_MAX_CANDIDATES: counted as dropped. */
+/**
+ * bjp_collect() - Fast: two hash look-ups and no memory for what is known; deduplicates by (kind, path).
+ * Beyond BJP_MAX_CANDIDATES or 48 MiB: counted as dropped.
+ * Reads and execs of declared and toolchain paths are welcome too and never become records: a success (error 0) tells that a search
+ * ended well, and in a toolchain root error -1 (nobody looked) is resolved by evidence when it matters. They keep the steps of a
+ * search out of the missing_candidate records; an observer that does not hand them on costs some of that precision.
+ * READ: open, readlink, chdir. STAT: stat, access. CREATE: creat, mkdir, mknod, symlink, the new name of rename and link.
+ * WRITE: open for writing of what exists, truncate. REMOVE: unlink, rmdir, the old name of rename. META: chmod, chown, utime, xattr.
+ * The operation names "rename", "link", "symlink", "mkdir", "mknod" (as prefixes) say that a last link is not followed, "utime" that
+ * only times are touched.
+ */
 void bjp_collect(struct bjp_collector *collector, const struct bjp_attempt *attempt);
 void bjp_collect_network(struct bjp_collector *collector, const struct bjp_attempt *attempt, bool is_unix,
 			 struct bj_str address, uint16_t port);
 void bjp_collect_syscall(struct bjp_collector *collector, const struct bjp_attempt *attempt, const char *name);
-/** Facts that are not attempts. */
+/** Facts that are not attempts. Paths are absolute or relative to the input root; what is declared or noise is left out here. */
 void bjp_collect_undeclared_output(struct bjp_collector *collector, struct bj_str path, uint64_t size_bytes);
 void bjp_collect_missing_output(struct bjp_collector *collector, struct bj_str path);
+/** Something of another kind was made: @wanted, @found are "file", "directory", "fifo" … (static). Reported whatever the outcome. */
+void bjp_collect_output_kind(struct bjp_collector *collector, struct bj_str path, const char *wanted, const char *found);
 void bjp_collect_stray(struct bjp_collector *collector, int64_t pid, struct bj_str comm, struct bj_str argv0);
 void bjp_collect_resource(struct bjp_collector *collector, const char *what, struct bj_str detail);
+
+/** A sentence for an action that failed with nothing to show ("the interpreter X of Y is not an input"); at most 16. */
+void bjp_collect_explainer(struct bjp_collector *collector, struct bj_str text);
 
 /** Evidence about one path that did not exist inside. */
 struct bjp_evidence {
@@ -103,7 +119,7 @@ struct bjp_outcome {
 };
 
 struct bjp_counters {
-	uint64_t absent, ignored, noise, dropped, quiet_writes;
+	uint64_t absent, ignored, noise, dropped, quiet_writes; /* attempts */
 };
 
 struct bjp_report {
