@@ -6,6 +6,7 @@
  *   observer_filter.c   that table as a BPF program, and its attachment
  *   observer.c          the supervisor: receive, decode, answer, hand on
  *   observer_decode.c   one notified call to the records it makes
+ *   observer_sockets.c  the same for socket calls
  *   observer_predict.c  what the call will do: the jail's own file system asked beforehand
  *   observer_path.c     paths: lexical normal form, bases, lookups below the jail's root
  *   observer_exec.c     what an executable file needs besides itself
@@ -259,6 +260,51 @@ struct bj_observer {
 	size_t n_records;
 	struct bj_record records[BJ_MAX_RECORDS];
 };
+
+/** One notification as it is being decoded. */
+struct bj_seen {
+	struct bj_observer *o;
+	const struct seccomp_notif *request;
+	const struct bj_call *call;
+	pid_t pid;
+	bool is_32bit;
+};
+
+/** Where a path starts and how it is meant. */
+struct bj_place {
+	int dirfd;
+	uint64_t address;
+	bool in_root;	   /* openat2 with RESOLVE_IN_ROOT: dirfd is "/" */
+	bool may_be_empty; /* AT_EMPTY_PATH: then it is dirfd itself */
+};
+
+/** Below it nothing can be mapped: the kernel will not find a path there either. */
+enum { BJ_NULL_PAGE_BYTES = 4096 };
+
+static inline uint64_t bj_seen_arg(const struct bj_seen *s, int i)
+{
+	return s->request->data.args[i];
+}
+
+/** A new record, the last one; NULL, and counted, when there are too many. */
+struct bj_record *bj_seen_begin(const struct bj_seen *s);
+/** Drops the last record: there was nothing to see. */
+void bj_seen_discard(const struct bj_seen *s, struct bj_record *record);
+/** Drops the last record: there was something, and it could not be seen. Counted. */
+void bj_seen_lose(const struct bj_seen *s, struct bj_record *record);
+/** record->joined from attempt.written and the place's base. False: the record is gone. */
+BJ_MUST_USE bool bj_seen_join(const struct bj_seen *s, struct bj_record *record, const struct bj_place *place);
+/** attempt.path from record->joined. False: the record is gone. */
+BJ_MUST_USE bool bj_seen_normalize(const struct bj_seen *s, struct bj_record *record, bool nofollow);
+enum bj_path_class bj_seen_classify(const struct bj_seen *s, struct bj_str path);
+const struct bj_caller *bj_seen_caller_of(const struct bj_seen *s);
+
+/* ---- observer_sockets.c: the notified socket calls; addresses and lengths are the caller's ---- */
+void bj_see_address(const struct bj_seen *s, uint64_t at, uint64_t n_bytes, enum bj_op op);
+void bj_see_sendmsg(const struct bj_seen *s, uint64_t at);
+void bj_see_sendmmsg(const struct bj_seen *s, uint64_t at, uint64_t n_messages);
+void bj_see_socket(const struct bj_seen *s, int family);
+void bj_see_socketcall(const struct bj_seen *s);
 
 /** observer_decode.c: fills o->records and, for a refused call, *out_errno. Nothing is handed on yet. @arch: BJ_ARCH_COUNT: none of ours. */
 void bj_observer_decode(struct bj_observer *o, const struct seccomp_notif *request, enum bj_arch arch, int *out_errno);

@@ -15,12 +15,12 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "executor/base/alloc.h"
 #include "executor/base/macros.h"
 #include "executor/jail/observer-internal.h"
 
@@ -99,8 +99,8 @@ static int allocate(struct bj_observer *o, struct bj_err *err)
 		return bj_err_errno(err, errno, "ask for the sizes of system call notifications");
 	o->request_bytes = BJ_MAX(sizeof(*o->request), (size_t)sizes.seccomp_notif);
 	o->response_bytes = BJ_MAX(sizeof(*o->response), (size_t)sizes.seccomp_notif_resp);
-	o->request = calloc(1, o->request_bytes);
-	o->response = calloc(1, o->response_bytes);
+	o->request = bj_calloc(1, o->request_bytes);
+	o->response = bj_calloc(1, o->response_bytes);
 	if (!o->request || !o->response)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory for the observer");
 	return 0;
@@ -110,7 +110,7 @@ int bj_observer_new(int listener, int jail_root_fd, enum bj_observe level,
 		    const struct bj_observer_hooks *hooks, struct bj_observer **out_observer,
 		    struct bj_err *err)
 {
-	struct bj_observer *o = calloc(1, sizeof(*o));
+	struct bj_observer *o = BJ_NEW(struct bj_observer);
 	int result;
 
 	if (!o)
@@ -139,9 +139,9 @@ void bj_observer_free(struct bj_observer *observer)
 	if (!observer)
 		return;
 	bj_close_fdp(&observer->listener);
-	free(observer->request);
-	free(observer->response);
-	free(observer);
+	bj_free(observer->request);
+	bj_free(observer->response);
+	bj_free(observer);
 }
 
 int bj_observer_fd(const struct bj_observer *observer)

@@ -21,41 +21,16 @@
 #include "executor/jail/observer-internal.h"
 
 enum {
-	NULL_PAGE_BYTES =
-		4096, /* nothing can be mapped there: the kernel will not find a path either */
 	MAX_PROC_LINKS = 4,   /* /proc/self/cwd/proc/self/cwd/… */
 	MAX_INTERPRETERS = 2, /* an interpreter that is a script */
-	MAX_MESSAGES = 1024,  /* the kernel's own limit of sendmmsg */
-	MESSAGES_AT_ONCE = 16,
 };
 
-struct seen {
-	struct bj_observer *o;
-	const struct seccomp_notif *request;
-	const struct bj_call *call;
-	pid_t pid;
-	bool is_32bit;
-};
-
-/* Where a path starts and how it is meant. */
-struct place {
-	int dirfd;
-	uint64_t address;
-	bool in_root;	   /* openat2 with RESOLVE_IN_ROOT: dirfd is "/" */
-	bool may_be_empty; /* AT_EMPTY_PATH: then it is dirfd itself */
-};
-
-static uint64_t arg(const struct seen *s, int i)
+static int flags_of(const struct bj_seen *s)
 {
-	return s->request->data.args[i];
+	return s->call->flags_arg >= 0 ? (int)bj_seen_arg(s, s->call->flags_arg) : 0;
 }
 
-static int flags_of(const struct seen *s)
-{
-	return s->call->flags_arg >= 0 ? (int)arg(s, s->call->flags_arg) : 0;
-}
-
-static struct bj_record *begin(const struct seen *s)
+struct bj_record *bj_seen_begin(const struct bj_seen *s)
 {
 	struct bj_record *record;
 
@@ -71,26 +46,26 @@ static struct bj_record *begin(const struct seen *s)
 	return record;
 }
 
-static void discard(const struct seen *s, struct bj_record *record)
+void bj_seen_discard(const struct bj_seen *s, struct bj_record *record)
 {
 	bj_assert(record == &s->o->records[s->o->n_records - 1]);
 	s->o->n_records--;
 }
 
-static void lose(const struct seen *s, struct bj_record *record)
+void bj_seen_lose(const struct bj_seen *s, struct bj_record *record)
 {
-	discard(s, record);
+	bj_seen_discard(s, record);
 	s->o->pending_dropped++;
 }
 
-static const struct bj_caller *caller_of(const struct seen *s)
+const struct bj_caller *bj_seen_caller_of(const struct bj_seen *s)
 {
 	return bj_caller_get(&s->o->callers, s->pid);
 }
 
 /* ---- from arguments to an absolute path ---- */
 
-static ssize_t read_base(const struct seen *s, int dirfd, char *buf)
+static ssize_t read_base(const struct bj_seen *s, int dirfd, char *buf)
 {
 	char name[24];
 
@@ -101,7 +76,7 @@ static ssize_t read_base(const struct seen *s, int dirfd, char *buf)
 }
 
 /* A process by its number in the jail: its links are read through the jail's own /proc. */
-static ssize_t read_inner_link(const struct seen *s, const struct bj_proc_path *proc,
+static ssize_t read_inner_link(const struct bj_seen *s, const struct bj_proc_path *proc,
 			       const char *name, char *buf)
 {
 	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
@@ -118,7 +93,7 @@ static ssize_t read_inner_link(const struct seen *s, const struct bj_proc_path *
 	return len;
 }
 
-static ssize_t read_proc_link(const struct seen *s, const struct bj_proc_path *proc, char *buf)
+static ssize_t read_proc_link(const struct bj_seen *s, const struct bj_proc_path *proc, char *buf)
 {
 	char name[24] = "cwd";
 
@@ -136,7 +111,7 @@ static ssize_t read_proc_link(const struct seen *s, const struct bj_proc_path *p
 }
 
 /* /proc/self/cwd/x is x in the working directory (Bazel's compile actions set PWD so), /dev/fd/3/x is x below descriptor 3. */
-static bool replace_proc_links(const struct seen *s, struct bj_record *record, bool nofollow)
+static bool replace_proc_links(const struct bj_seen *s, struct bj_record *record, bool nofollow)
 {
 	struct bj_proc_path proc;
 	char target[PATH_MAX];
@@ -160,7 +135,7 @@ static bool replace_proc_links(const struct seen *s, struct bj_record *record, b
 	return true;
 }
 
-static bool join(const struct seen *s, struct bj_record *record, const struct place *place)
+bool bj_seen_join(const struct bj_seen *s, struct bj_record *record, const struct bj_place *place)
 {
 	char base[PATH_MAX];
 	struct bj_str written = record->attempt.written;
@@ -172,9 +147,9 @@ static bool join(const struct seen *s, struct bj_record *record, const struct pl
 			/* Not open, or no directory: the call fails. A working directory is always there, though. */
 			if (place->dirfd == AT_FDCWD || len == -ENAMETOOLONG || len == -EACCES ||
 			    len == -EPERM)
-				lose(s, record);
+				bj_seen_lose(s, record);
 			else
-				discard(s, record);
+				bj_seen_discard(s, record);
 			return false;
 		}
 	}
@@ -184,7 +159,7 @@ static bool join(const struct seen *s, struct bj_record *record, const struct pl
 
 		if (n < 0 || (n = bj_path_normalize(bj_str_n(record->resolved, (size_t)n),
 						    record->joined, sizeof(record->joined))) < 0) {
-			lose(s, record);
+			bj_seen_lose(s, record);
 			return false;
 		}
 		memcpy(record->resolved, record->joined + 1, (size_t)n);
@@ -192,13 +167,13 @@ static bool join(const struct seen *s, struct bj_record *record, const struct pl
 	}
 	if (bj_path_join(bj_str_n(base, (size_t)len), written, record->joined,
 			 sizeof(record->joined)) < 0) {
-		lose(s, record);
+		bj_seen_lose(s, record);
 		return false;
 	}
 	return true;
 }
 
-static bool normalize(const struct seen *s, struct bj_record *record, bool nofollow)
+bool bj_seen_normalize(const struct bj_seen *s, struct bj_record *record, bool nofollow)
 {
 	bool is_magic = strncmp(record->joined, "/proc/", 6) == 0 ||
 			strncmp(record->joined, "/dev/", 5) == 0;
@@ -208,7 +183,7 @@ static bool normalize(const struct seen *s, struct bj_record *record, bool nofol
 		len = bj_path_normalize(bj_str_of(record->joined), record->path,
 					sizeof(record->path));
 	if (len < 0) {
-		lose(s, record);
+		bj_seen_lose(s, record);
 		return false;
 	}
 	record->attempt.path = bj_str_n(record->path, (size_t)len);
@@ -216,9 +191,10 @@ static bool normalize(const struct seen *s, struct bj_record *record, bool nofol
 }
 
 /* The path that the caller names. Return: NULL when there is none to speak of. */
-static struct bj_record *read_path(const struct seen *s, const struct place *place, bool nofollow)
+static struct bj_record *read_path(const struct bj_seen *s, const struct bj_place *place,
+				   bool nofollow)
 {
-	struct bj_record *record = begin(s);
+	struct bj_record *record = bj_seen_begin(s);
 	ssize_t len;
 
 	if (!record)
@@ -226,29 +202,29 @@ static struct bj_record *read_path(const struct seen *s, const struct place *pla
 	len = place->address ? bj_caller_read_string(s->pid, place->address, record->written,
 						     sizeof(record->written))
 			     : -EFAULT;
-	if (len < 0 && place->address < NULL_PAGE_BYTES &&
+	if (len < 0 && place->address < BJ_NULL_PAGE_BYTES &&
 	    !(place->may_be_empty && !place->address)) {
-		discard(s, record);
+		bj_seen_discard(s, record);
 		return NULL;
 	}
 	if (len < 0 && place->address) {
-		lose(s, record);
+		bj_seen_lose(s, record);
 		return NULL;
 	}
 	len = BJ_MAX(len, 0);
 	if (len == 0 && !place->may_be_empty) {
-		discard(s, record); /* ENOENT, whatever there is */
+		bj_seen_discard(s, record); /* ENOENT, whatever there is */
 		return NULL;
 	}
 	record->attempt.written = bj_str_n(record->written, (size_t)len);
-	if (!join(s, record, place) || !normalize(s, record, nofollow))
+	if (!bj_seen_join(s, record, place) || !bj_seen_normalize(s, record, nofollow))
 		return NULL;
 	return record;
 }
 
 /* ---- what it means ---- */
 
-static enum bj_path_class classify(const struct seen *s, struct bj_str path)
+enum bj_path_class bj_seen_classify(const struct bj_seen *s, struct bj_str path)
 {
 	return s->o->hooks.classify(s->o->hooks.ctx, path);
 }
@@ -259,20 +235,21 @@ static bool is_declared(enum bj_path_class cls)
 }
 
 /* A read of what is declared. */
-static void touch(const struct seen *s, struct bj_record *record, struct bj_str path)
+static void touch(const struct bj_seen *s, struct bj_record *record, struct bj_str path)
 {
 	record->attempt.path = path;
 	record->is_touch = true;
 	if (!s->o->hooks.touched)
-		discard(s, record);
+		bj_seen_discard(s, record);
 }
 
 /* Links were followed: the place that they lead to decides. Return: false when there is nothing to hand on as an attempt. */
-static bool judge_resolved(const struct seen *s, struct bj_record *record, bool is_write)
+static bool judge_resolved(const struct bj_seen *s, struct bj_record *record, bool is_write)
 {
 	struct bj_attempt *a = &record->attempt;
 	bool is_link = a->cls == BJ_PATH_DECLARED_LINK;
-	enum bj_path_class there = a->resolved.len > 0 ? classify(s, a->resolved) : BJ_PATH_UNKNOWN;
+	enum bj_path_class there =
+		a->resolved.len > 0 ? bj_seen_classify(s, a->resolved) : BJ_PATH_UNKNOWN;
 
 	if (is_write) {
 		if (there != BJ_PATH_UNKNOWN)
@@ -295,17 +272,17 @@ static bool judge_resolved(const struct seen *s, struct bj_record *record, bool 
 }
 
 /* Return: what the path is, for those who look further (exec); the record may be gone. */
-static enum bj_path_class judge(const struct seen *s, struct bj_record *record,
+static enum bj_path_class judge(const struct bj_seen *s, struct bj_record *record,
 				const struct bj_try *try)
 {
 	struct bj_attempt *a = &record->attempt;
 	bool is_write = bj_op_is_write(try->op);
-	enum bj_path_class cls = classify(s, a->path);
+	enum bj_path_class cls = bj_seen_classify(s, a->path);
 
 	a->op = try->op;
 	a->cls = cls;
 	if (cls == BJ_PATH_QUIET || (cls == BJ_PATH_TOOLCHAIN && !is_write)) {
-		discard(s, record);
+		bj_seen_discard(s, record);
 		return cls;
 	}
 	if (!is_write &&
@@ -313,16 +290,17 @@ static enum bj_path_class judge(const struct seen *s, struct bj_record *record,
 		touch(s, record, a->path);
 		return cls;
 	}
-	bj_observer_predict(s->o, record, try, caller_of(s));
+	bj_observer_predict(s->o, record, try, bj_seen_caller_of(s));
 	if (cls == BJ_PATH_DECLARED_LINK ||
 	    (a->resolved.len > 0 && !bj_str_eq(a->resolved, a->path))) {
 		if (!judge_resolved(s, record, is_write))
-			discard(s, record);
+			bj_seen_discard(s, record);
 	}
 	return cls;
 }
 
-static void see_path(const struct seen *s, const struct place *place, const struct bj_try *try)
+static void see_path(const struct bj_seen *s, const struct bj_place *place,
+		     const struct bj_try *try)
 {
 	struct bj_record *record = read_path(s, place, try->nofollow);
 
@@ -330,7 +308,7 @@ static void see_path(const struct seen *s, const struct place *place, const stru
 		judge(s, record, try);
 }
 
-static bool is_nofollow(const struct seen *s)
+static bool is_nofollow(const struct bj_seen *s)
 {
 	int flags = flags_of(s);
 
@@ -349,34 +327,34 @@ static bool is_nofollow(const struct seen *s)
 	return false;
 }
 
-static struct place place_of(const struct seen *s, int dirfd_arg, int path_arg)
+static struct bj_place place_of(const struct bj_seen *s, int dirfd_arg, int path_arg)
 {
 	bool has_at_flags = s->call->follow == BJ_FOLLOW_UNLESS || s->call->follow == BJ_FOLLOW_IF;
 
-	return (struct place){
-		.dirfd = dirfd_arg >= 0 ? (int)arg(s, dirfd_arg) : AT_FDCWD,
-		.address = arg(s, path_arg),
+	return (struct bj_place){
+		.dirfd = dirfd_arg >= 0 ? (int)bj_seen_arg(s, dirfd_arg) : AT_FDCWD,
+		.address = bj_seen_arg(s, path_arg),
 		.may_be_empty = has_at_flags && (flags_of(s) & AT_EMPTY_PATH),
 	};
 }
 
 /* ---- the shapes ---- */
 
-static void see_one_path(const struct seen *s)
+static void see_one_path(const struct bj_seen *s)
 {
-	struct place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
+	struct bj_place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
 	struct bj_try try = { .op = s->call->op, .nofollow = is_nofollow(s) };
 
 	if (s->call->shape == BJ_SHAPE_UNLINKAT && (flags_of(s) & AT_REMOVEDIR))
 		try.op = BJ_OP_RMDIR;
 	if (try.op == BJ_OP_ACCESS)
-		try.access_mode = (int)arg(s, s->call->path_arg + 1);
+		try.access_mode = (int)bj_seen_arg(s, s->call->path_arg + 1);
 	if (try.op == BJ_OP_READLINK)
 		place.may_be_empty = place.dirfd != AT_FDCWD;
 	see_path(s, &place, &try);
 }
 
-static void see_open_flags(const struct seen *s, struct place *place, int flags)
+static void see_open_flags(const struct bj_seen *s, struct bj_place *place, int flags)
 {
 	struct bj_try try = { .op = BJ_OP_OPEN_READ, .open_flags = flags };
 
@@ -388,22 +366,22 @@ static void see_open_flags(const struct seen *s, struct place *place, int flags)
 	see_path(s, place, &try);
 }
 
-static void see_open(const struct seen *s)
+static void see_open(const struct bj_seen *s)
 {
-	struct place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
+	struct bj_place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
 
 	see_open_flags(s, &place,
 		       s->call->flags_arg >= 0 ? flags_of(s) : O_CREAT | O_WRONLY | O_TRUNC);
 }
 
-static void see_openat2(const struct seen *s)
+static void see_openat2(const struct bj_seen *s)
 {
-	struct place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
+	struct bj_place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
 	struct open_how how;
 
-	if (arg(s, 3) < sizeof(how) || arg(s, 2) < NULL_PAGE_BYTES)
+	if (bj_seen_arg(s, 3) < sizeof(how) || bj_seen_arg(s, 2) < BJ_NULL_PAGE_BYTES)
 		return; /* EINVAL, EFAULT */
-	if (bj_caller_read(s->pid, arg(s, 2), &how, sizeof(how)) != 0) {
+	if (bj_caller_read(s->pid, bj_seen_arg(s, 2), &how, sizeof(how)) != 0) {
 		s->o->pending_dropped++;
 		return;
 	}
@@ -411,11 +389,11 @@ static void see_openat2(const struct seen *s)
 	see_open_flags(s, &place, (int)how.flags);
 }
 
-static void see_pair(const struct seen *s)
+static void see_pair(const struct bj_seen *s)
 {
 	const struct bj_call *call = s->call;
-	struct place from = place_of(s, call->dirfd_arg, call->path_arg);
-	struct place to = place_of(s, call->dirfd2_arg, call->path2_arg);
+	struct bj_place from = place_of(s, call->dirfd_arg, call->path_arg);
+	struct bj_place to = place_of(s, call->dirfd2_arg, call->path2_arg);
 	bool is_link = call->op == BJ_OP_LINK_FROM;
 	struct bj_try try_from = { .op = call->op, .nofollow = is_nofollow(s) };
 	/* RENAME_NOREPLACE is 1. */
@@ -446,9 +424,10 @@ static void see_pair(const struct seen *s)
 	}
 }
 
-static void see_fd(const struct seen *s)
+static void see_fd(const struct bj_seen *s)
 {
-	struct place place = { .dirfd = (int)arg(s, s->call->dirfd_arg), .may_be_empty = true };
+	struct bj_place place = { .dirfd = (int)bj_seen_arg(s, s->call->dirfd_arg),
+				  .may_be_empty = true };
 	struct bj_try try = { .op = s->call->op };
 
 	if (place.dirfd >= 0)
@@ -458,14 +437,14 @@ static void see_fd(const struct seen *s)
 /* ---- exec ---- */
 
 /* The interpreter of the program at @path, which exists. It was not written by the caller but by the program. */
-static bool see_interpreter(const struct seen *s, const char *joined, struct bj_str program,
+static bool see_interpreter(const struct bj_seen *s, const char *joined, struct bj_str program,
 			    char *next)
 {
-	struct place place = { .dirfd = AT_FDCWD };
+	struct bj_place place = { .dirfd = AT_FDCWD };
 	struct bj_try try = { .op = BJ_OP_EXEC };
 	char name[BJ_EXEC_HEAD];
 	size_t len = bj_exec_interpreter_of(s->o->root_fd, joined, name);
-	struct bj_record *record = len > 0 ? begin(s) : NULL;
+	struct bj_record *record = len > 0 ? bj_seen_begin(s) : NULL;
 	struct bj_attempt *a;
 
 	if (!record)
@@ -473,30 +452,30 @@ static bool see_interpreter(const struct seen *s, const char *joined, struct bj_
 	a = &record->attempt;
 	memcpy(record->written, name, len + 1);
 	a->written = bj_str_n(record->written, len);
-	if (!join(s, record, &place) || !normalize(s, record, false))
+	if (!bj_seen_join(s, record, &place) || !bj_seen_normalize(s, record, false))
 		return false;
 	a->op = try.op;
-	a->cls = classify(s, a->path);
-	bj_observer_predict(s->o, record, &try, caller_of(s));
+	a->cls = bj_seen_classify(s, a->path);
+	bj_observer_predict(s->o, record, &try, bj_seen_caller_of(s));
 	memcpy(next, record->joined, strlen(record->joined) + 1);
 	memcpy(record->via, program.ptr, program.len);
 	a->via = bj_str_n(record->via, program.len);
 	if (a->error != 0)
 		return false; /* handed on whatever its class: this is why the exec fails */
 	if (a->cls == BJ_PATH_QUIET || a->cls == BJ_PATH_TOOLCHAIN) {
-		discard(s, record);
+		bj_seen_discard(s, record);
 		return false;
 	}
 	if (is_declared(a->cls))
 		touch(s, record, a->path);
 	else if (!bj_str_eq(a->resolved, a->path) && !judge_resolved(s, record, false))
-		discard(s, record);
+		bj_seen_discard(s, record);
 	return true;
 }
 
-static void see_exec(const struct seen *s)
+static void see_exec(const struct bj_seen *s)
 {
-	struct place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
+	struct bj_place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
 	struct bj_try try = { .op = BJ_OP_EXEC, .nofollow = is_nofollow(s) };
 	struct bj_record *record = read_path(s, &place, try.nofollow);
 	char joined[BJ_PATH_BUF];
@@ -521,224 +500,11 @@ static void see_exec(const struct seen *s)
 	}
 }
 
-/* ---- network ---- */
-
-static bool has_only_loopback(const struct seen *s)
-{
-	struct bj_observer *o = s->o;
-
-	if (o->has_only_loopback < 0)
-		o->has_only_loopback = bj_caller_has_only_loopback(s->pid);
-	return o->has_only_loopback == 1;
-}
-
-static void see_inet(const struct seen *s, const struct bj_address *address, enum bj_op op)
-{
-	bool is_bind = op == BJ_OP_BIND;
-	struct bj_record *record;
-
-	/* To connect to "any" is to connect to oneself; to bind to it is local where there is nobody else. */
-	if (address->is_loopback || (address->is_any && (!is_bind || has_only_loopback(s))))
-		return;
-	record = begin(s);
-	if (!record)
-		return;
-	record->attempt.op = op;
-	record->attempt.family = address->family;
-	record->attempt.port = address->port;
-	memcpy(record->attempt.address, address->text, sizeof(record->attempt.address));
-	if (has_only_loopback(s))
-		record->attempt.error = is_bind ? EADDRNOTAVAIL : ENETUNREACH;
-}
-
-static void see_abstract(const struct seen *s, const struct bj_address *address, enum bj_op op)
-{
-	struct bj_record *record;
-
-	/* Abstract names belong to the network namespace: what can be reached, or is made, is the action's own. */
-	if (op == BJ_OP_BIND || bj_caller_has_abstract(s->pid, address->text))
-		return;
-	record = begin(s);
-	if (!record)
-		return;
-	record->attempt.op = op;
-	record->attempt.family = AF_UNIX;
-	record->attempt.error = ECONNREFUSED;
-	memcpy(record->attempt.address, address->text, sizeof(record->attempt.address));
-}
-
-static void see_unix_path(const struct seen *s, const struct bj_address *address, enum bj_op op)
-{
-	struct place place = { .dirfd = AT_FDCWD };
-	struct bj_try try = { .op = op == BJ_OP_BIND ? BJ_OP_MKNOD : BJ_OP_STAT };
-	struct bj_record *record = begin(s);
-	struct bj_attempt *a;
-
-	if (!record)
-		return;
-	a = &record->attempt;
-	memcpy(record->written, address->path.ptr, address->path.len);
-	a->written = bj_str_n(record->written, address->path.len);
-	if (!join(s, record, &place) || !normalize(s, record, false))
-		return;
-	a->cls = classify(s, a->path);
-	if (a->cls == BJ_PATH_QUIET) {
-		discard(s, record);
-		return;
-	}
-	bj_observer_predict(s->o, record, &try, caller_of(s));
-	a->op = op;
-	a->family = AF_UNIX;
-	if (a->error == EEXIST)
-		a->error = EADDRINUSE;
-	if (a->resolved.len > 0 && !bj_str_eq(a->resolved, a->path)) {
-		enum bj_path_class there = classify(s, a->resolved);
-
-		if (there == BJ_PATH_QUIET)
-			discard(s, record);
-		else if (there != BJ_PATH_UNKNOWN)
-			a->cls = there;
-	}
-}
-
-static void see_address(const struct seen *s, uint64_t at, uint64_t n_bytes, enum bj_op op)
-{
-	struct bj_address address;
-	char bytes[BJ_ADDRESS_BYTES];
-	sa_family_t family;
-
-	if (at < NULL_PAGE_BYTES || n_bytes < sizeof(family) || n_bytes > sizeof(bytes))
-		return; /* none, EFAULT or EINVAL */
-	if (bj_caller_read(s->pid, at, bytes, (size_t)n_bytes) != 0) {
-		s->o->pending_dropped++;
-		return;
-	}
-	/* UDP takes an unspecified family for IPv4. */
-	memcpy(&family, bytes, sizeof(family));
-	if (family == AF_UNSPEC && op == BJ_OP_SEND) {
-		family = AF_INET;
-		memcpy(bytes, &family, sizeof(family));
-	}
-	if (!bj_address_decode(bytes, (size_t)n_bytes, &address))
-		return;
-	switch (address.family) {
-	case AF_UNSPEC: /* connect: "disconnect" */
-	case AF_NETLINK:
-		break;
-	case AF_UNIX:
-		if (address.is_abstract)
-			see_abstract(s, &address, op);
-		else if (address.path.len > 0)
-			see_unix_path(s, &address, op);
-		break;
-	default:
-		see_inet(s, &address, op);
-		break;
-	}
-}
-
-/* Name and its length stand first in struct msghdr, as wide as the caller's pointers. */
-static void see_msghdr(const struct seen *s, const void *bytes)
-{
-	uint64_t name;
-	uint32_t name32[2];
-	uint32_t len;
-
-	if (s->is_32bit) {
-		memcpy(name32, bytes, sizeof(name32));
-		see_address(s, name32[0], name32[1], BJ_OP_SEND);
-		return;
-	}
-	memcpy(&name, bytes, sizeof(name));
-	memcpy(&len, (const char *)bytes + sizeof(name), sizeof(len));
-	see_address(s, name, len, BJ_OP_SEND);
-}
-
-static void see_messages(const struct seen *s, uint64_t at, uint64_t n_messages, size_t stride)
-{
-	char bytes[MESSAGES_AT_ONCE * sizeof(struct mmsghdr)];
-	size_t n = (size_t)BJ_MIN(n_messages, (uint64_t)MAX_MESSAGES);
-
-	if (at < NULL_PAGE_BYTES)
-		return;
-	for (size_t i = 0; i < n;) {
-		size_t n_now = BJ_MIN(n - i, (size_t)MESSAGES_AT_ONCE);
-
-		if (bj_caller_read(s->pid, at + i * stride, bytes, n_now * stride) != 0) {
-			s->o->pending_dropped++;
-			return;
-		}
-		for (size_t j = 0; j < n_now; j++)
-			see_msghdr(s, bytes + j * stride);
-		i += n_now;
-	}
-}
-
-static void see_sendmsg(const struct seen *s, uint64_t at)
-{
-	/* The kernel's msghdr of 32-bit callers has seven words. */
-	see_messages(s, at, 1, s->is_32bit ? 28 : sizeof(struct msghdr));
-}
-
-static void see_sendmmsg(const struct seen *s, uint64_t at, uint64_t n_messages)
-{
-	see_messages(s, at, n_messages, s->is_32bit ? 32 : sizeof(struct mmsghdr));
-}
-
-static void see_socket(const struct seen *s, int family)
-{
-	struct bj_record *record;
-
-	if (family == AF_UNIX || family == AF_NETLINK)
-		return;
-	record = begin(s);
-	if (!record)
-		return;
-	record->attempt.op = BJ_OP_SOCKET;
-	record->attempt.family = family;
-}
-
-static void see_socketcall(const struct seen *s)
-{
-	static const uint8_t n_args[] = { [1] = 3, [2] = 3, [3] = 3, [11] = 6, [16] = 3, [20] = 4 };
-	uint64_t which = arg(s, 0);
-	uint32_t a[6] = { 0 };
-
-	if (which >= sizeof(n_args) || n_args[which] == 0 || arg(s, 1) < NULL_PAGE_BYTES)
-		return;
-	if (bj_caller_read(s->pid, arg(s, 1), a, n_args[which] * sizeof(a[0])) != 0) {
-		s->o->pending_dropped++;
-		return;
-	}
-	switch (which) {
-	case 1:
-		see_socket(s, (int)a[0]);
-		break;
-	case 2:
-		see_address(s, a[1], a[2], BJ_OP_BIND);
-		break;
-	case 3:
-		see_address(s, a[1], a[2], BJ_OP_CONNECT);
-		break;
-	case 11:
-		see_address(s, a[4], a[5], BJ_OP_SEND);
-		break;
-	case 16:
-		see_sendmsg(s, a[1]);
-		break;
-	case 20:
-		see_sendmmsg(s, a[1], a[2]);
-		break;
-	default:
-		break;
-	}
-}
-
 /* ---- dispatch ---- */
 
-static void see_denied(const struct seen *s, int *out_errno)
+static void see_denied(const struct bj_seen *s, int *out_errno)
 {
-	struct bj_record *record = begin(s);
+	struct bj_record *record = bj_seen_begin(s);
 
 	*out_errno = s->call->deny;
 	if (!record)
@@ -749,7 +515,7 @@ static void see_denied(const struct seen *s, int *out_errno)
 	record->attempt.error = s->call->deny;
 }
 
-static void fill_caller(const struct seen *s)
+static void fill_caller(const struct bj_seen *s)
 {
 	for (size_t i = 0; i < s->o->n_records; i++) {
 		struct bj_attempt *a = &s->o->records[i].attempt;
@@ -757,7 +523,7 @@ static void fill_caller(const struct seen *s)
 
 		if (s->o->records[i].is_touch)
 			continue;
-		caller = caller_of(s);
+		caller = bj_seen_caller_of(s);
 		a->pid = s->pid;
 		a->comm = caller->comm;
 		a->exe = bj_str_n(caller->exe, caller->exe_len);
@@ -765,7 +531,7 @@ static void fill_caller(const struct seen *s)
 	}
 }
 
-static void see(const struct seen *s, int *out_errno)
+static void see(const struct bj_seen *s, int *out_errno)
 {
 	switch ((enum bj_call_shape)s->call->shape) {
 	case BJ_SHAPE_DENY:
@@ -791,20 +557,20 @@ static void see(const struct seen *s, int *out_errno)
 		see_exec(s);
 		break;
 	case BJ_SHAPE_ADDRESS:
-		see_address(s, arg(s, s->call->path_arg), (uint32_t)arg(s, s->call->flags_arg),
-			    s->call->op);
+		bj_see_address(s, bj_seen_arg(s, s->call->path_arg),
+			       (uint32_t)bj_seen_arg(s, s->call->flags_arg), s->call->op);
 		break;
 	case BJ_SHAPE_SENDMSG:
-		see_sendmsg(s, arg(s, 1));
+		bj_see_sendmsg(s, bj_seen_arg(s, 1));
 		break;
 	case BJ_SHAPE_SENDMMSG:
-		see_sendmmsg(s, arg(s, 1), (uint32_t)arg(s, 2));
+		bj_see_sendmmsg(s, bj_seen_arg(s, 1), (uint32_t)bj_seen_arg(s, 2));
 		break;
 	case BJ_SHAPE_SOCKET:
-		see_socket(s, (int)arg(s, 0));
+		bj_see_socket(s, (int)bj_seen_arg(s, 0));
 		break;
 	case BJ_SHAPE_SOCKETCALL:
-		see_socketcall(s);
+		bj_see_socketcall(s);
 		break;
 	}
 }
@@ -813,10 +579,10 @@ void bj_observer_decode(struct bj_observer *o, const struct seccomp_notif *reque
 			enum bj_arch arch, int *out_errno)
 {
 	int nr = request->data.nr;
-	struct seen s = { .o = o,
-			  .request = request,
-			  .pid = (pid_t)request->pid,
-			  .is_32bit = arch == BJ_ARCH_I386 };
+	struct bj_seen s = { .o = o,
+			     .request = request,
+			     .pid = (pid_t)request->pid,
+			     .is_32bit = arch == BJ_ARCH_I386 };
 
 	*out_errno = 0;
 	if (arch == BJ_ARCH_COUNT || nr < 0 || nr > BJ_SYSCALL_MAX || o->index[arch][nr] == 0) {
