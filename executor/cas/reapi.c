@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/cas/reapi.h"
 
-int bj_digest_from_pb(enum bj_digest_fn fn, const re_digest *pb, const char *what, struct bj_digest *out_digest,
-		      struct bj_err *err)
+int bj_digest_from_pb(enum bj_digest_fn fn, const re_digest *pb, const char *what,
+		      struct bj_digest *out_digest, struct bj_err *err)
 {
 	if (!pb)
 		return bj_err_set(err, BJ_INVALID_ARGUMENT, "%s is not set", what);

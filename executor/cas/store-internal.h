@@ -158,6 +158,9 @@ void bj_store_discard_key(struct bj_store *store, const struct bj_store_key *key
 BJ_MUST_USE int bj_store_write_tmp(struct bj_store *store, struct bj_str data, char *out_name,
 				   struct bj_err *err);
 
+/** Makes the directory that @path, from bj_store_key_path(), stands in. Return: 0, or -1 with errno. */
+int bj_store_make_fan(struct bj_store *store, const char *path);
+
 enum { BJ_STORE_E_PRESENT = 1 };
 /**
  * Claims a key for publishing and makes room.

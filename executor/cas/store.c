@@ -270,6 +270,8 @@ static int open_empty(struct bj_store *store, const struct bj_digest *digest, in
 	uint64_t size_bytes = 0;
 	bj_store_key_path(&key, path);
 	int r = open_path(store, path, O_RDONLY | O_CREAT, out_fd, &size_bytes, err);
+	if (r == BJ_STORE_E_MISSING && bj_store_make_fan(store, path) == 0)
+		r = open_path(store, path, O_RDONLY | O_CREAT, out_fd, &size_bytes, err);
 	return r == BJ_STORE_E_MISSING ? bj_err_set(err, BJ_INTERNAL, "\"%s\" cannot be made", path)
 				       : r;
 }

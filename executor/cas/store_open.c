@@ -25,9 +25,10 @@
 #include "executor/base/log.h"
 #include "executor/cas/store-internal.h"
 
-enum { FAN_OUT = 256, DEFAULT_SYNC_S = 5 };
+enum { DEFAULT_SYNC_S = 5 };
 
-static const char *const fans[] = { "blobs/sha256", "ac" };
+/* What stands below blobs/sha256/ and ac/ is made when it is first needed. */
+static const char *const dirs[] = { "tmp", "blobs", "blobs/sha256", "ac" };
 
 /* ---- directories ---- */
 
@@ -57,28 +58,17 @@ static int make_dir(struct bj_store *store, const char *path, struct bj_err *err
 	return bj_err_errno(err, errno, "make the directory \"%s\" of the store", path);
 }
 
-static int make_fan(struct bj_store *store, const char *fan, struct bj_err *err)
-{
-	int r = make_dir(store, fan, err);
-	for (unsigned int i = 0; i < FAN_OUT && r == 0; i++) {
-		char path[64];
-		(void)snprintf(path, sizeof(path), "%s/%02x", fan, i);
-		r = make_dir(store, path, err);
-	}
-	return r;
-}
-
 static int make_layout(struct bj_store *store, struct bj_err *err)
 {
 	int r = bj_remove_tree(store->root_fd, "tmp");
 	if (r < 0)
 		return bj_err_errno(err, -r, "empty tmp/ of the store");
-	r = make_dir(store, "tmp", err);
-	if (r == 0)
-		r = make_dir(store, "blobs", err);
-	for (size_t i = 0; i < BJ_ARRAY_LEN(fans) && r == 0; i++)
-		r = make_fan(store, fans[i], err);
-	return r;
+	for (size_t i = 0; i < BJ_ARRAY_LEN(dirs); i++) {
+		r = make_dir(store, dirs[i], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }
 
 /* ---- the lock ---- */

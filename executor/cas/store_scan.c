@@ -135,6 +135,8 @@ static int scan_dir(struct bj_store *store, const char *path, bool is_ac, struct
 		    struct bj_err *err)
 {
 	int fd = openat(store->root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) /* nothing was put there yet */
+		return 0;
 	if (fd < 0)
 		return bj_err_errno(err, errno, "open \"%s\" of the store", path);
 	bj_cleanup(close_dir) DIR *dir = fdopendir(fd);

@@ -97,6 +97,16 @@ int bj_store_write_tmp(struct bj_store *store, struct bj_str data, char *out_nam
 
 /* ---- publishing ---- */
 
+int bj_store_make_fan(struct bj_store *store, const char *path)
+{
+	char fan[BJ_STORE_PATH_BYTES];
+	const char *slash = strrchr(path, '/');
+	bj_assert(slash && slash > path);
+	memcpy(fan, path, (size_t)(slash - path));
+	fan[slash - path] = '\0';
+	return mkdirat(store->root_fd, fan, 0700) == 0 || errno == EEXIST ? 0 : -1;
+}
+
 static int refuse_size(const struct bj_store *store, uint64_t size_bytes, struct bj_err *err)
 {
 	return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
@@ -142,12 +152,20 @@ int bj_store_publish_begin(struct bj_store *store, const struct bj_store_key *ke
 	return r;
 }
 
+static int rename_in(struct bj_store *store, const char *tmp_name, const char *path)
+{
+	int r = store->io->renameat(store->root_fd, tmp_name, store->root_fd, path);
+	if (r < 0 && errno == ENOENT && bj_store_make_fan(store, path) == 0)
+		r = store->io->renameat(store->root_fd, tmp_name, store->root_fd, path);
+	return r;
+}
+
 static int move_in(struct bj_store *store, const struct bj_store_entry *entry, const char *tmp_name,
 		   struct bj_err *err)
 {
 	char path[BJ_STORE_PATH_BYTES];
 	bj_store_key_path(&entry->key, path);
-	if (store->io->renameat(store->root_fd, tmp_name, store->root_fd, path) == 0)
+	if (rename_in(store, tmp_name, path) == 0)
 		return 0;
 	int saved = errno;
 	tmp_remove(store, tmp_name);

@@ -405,7 +405,8 @@ static void find_ac_file(struct fix *fix, char out[8192])
 		char dir_path[8192 - 300];
 		(void)snprintf(dir_path, sizeof(dir_path), "%s/ac/%02x", fix->root, i);
 		DIR *dir = opendir(dir_path);
-		assert_non_null(dir);
+		if (!dir)
+			continue; /* nothing was put there */
 		for (const struct dirent *d; (d = readdir(dir));)
 			if (d->d_name[0] != '.')
 				(void)snprintf(out, 8192, "%s/%s", dir_path, d->d_name);
@@ -529,6 +530,11 @@ static void foreign_files_are_left_alone(void **state)
 	};
 	struct fix *fix = *state;
 	fix_close(fix);
+	for (int i = 58; i <= 59; i++) {
+		char path[8192];
+		(void)snprintf(path, sizeof(path), "%s/blobs/sha256/%d", fix->root, i);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
 	for (size_t i = 0; i < BJ_ARRAY_LEN(names); i++) {
 		char path[8192];
 		(void)snprintf(path, sizeof(path), "%s/blobs/sha256/%s", fix->root, names[i]);
