@@ -89,7 +89,8 @@ class Update(Case):
                 action = self.new_action()
                 result = re_pb.ActionResult()
                 result.output_files.add(path="f", digest=digest)
-                with self.assert_code(c.INVALID_ARGUMENT, words=["output_files"]):
+                words = [] if "NUL" in what else ["output_files"]  # a string with NUL: no message at all
+                with self.assert_code(c.INVALID_ARGUMENT, words=words):
                     self.client.update_result(action, result)
                 self.assertIsNone(self.client.get_result(action))
 

@@ -53,7 +53,8 @@ class FindMissing(Case):
     def test_L109_many_digests(self):
         """30,000 digests of about 70 bytes fit in a message; the answer lists them all."""
         present = self.client.put(os.urandom(20))
-        absent = [digest_of(b"%d" % n) for n in range(30000)]
+        salt = os.urandom(8)
+        absent = [digest_of(salt + b"%d" % n) for n in range(30000)]
         self.assertEqual({key(d) for d in absent}, self.client.find_missing(absent + [present]))
 
 
@@ -108,11 +109,11 @@ class BatchUpdate(Case):
 
     def test_L110_exactly_the_advertised_sum(self):
         limit = self.client.get_capabilities().cache_capabilities.max_batch_total_size_bytes
-        blobs = [os.urandom(limit // 1000) for _ in range(999)]
+        blobs = [os.urandom(limit // 500) for _ in range(499)]
         blobs.append(os.urandom(limit - sum(map(len, blobs))))
         statuses = self.client.batch_update([(digest_of(b), b) for b in blobs])
         self.assertEqual({c.OK}, {s.code for s in statuses.values()})
-        self.assertEqual(1000, len(statuses))
+        self.assertEqual(500, len(statuses))
 
     def test_L110_one_byte_more(self):
         limit = self.client.get_capabilities().cache_capabilities.max_batch_total_size_bytes

@@ -4,7 +4,9 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from bjtest import client as c
+from bjtest import env
 from bjtest.case import BAD_INPUT, Case
+from bjtest.server import Server, ServerError
 from bjtest.tree import Exec
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"  # design §7
@@ -15,7 +17,8 @@ SHOW_ARGV = ("import sys; a = open('/proc/self/cmdline','rb').read().split(b'\\0
 class Environment(Case):
 
     def env_of(self, environ):
-        outcome = self.assert_ran(self.client.execute(self.client.action(["/usr/bin/env", "-0"], environ=environ)))
+        outcome = self.assert_ran(self.client.execute(self.client.action(
+            ["/usr/bin/env", "-0"], environ=environ)))
         return sorted(outcome.stdout.decode().split("\0")[:-1])
 
     def test_exactly_the_command_s(self):
@@ -35,7 +38,8 @@ class Environment(Case):
         """Not found, said with the name; or an empty PATH inside. The same each time."""
         seen = set()
         for _ in range(3):
-            outcome = self.client.execute(self.client.action(["sh", "-c", "echo $PATH"], environ={"PATH": ""}))
+            outcome = self.client.execute(self.client.action(
+                ["sh", "-c", "echo $PATH"], environ={"PATH": ""}))
             if outcome.code == c.OK:
                 self.assertIn(outcome.exit_code, (0, 127), outcome)
                 seen.add((outcome.code, outcome.exit_code, outcome.stdout))
@@ -125,7 +129,8 @@ class Arguments(Case):
 
     def test_many_and_long(self):
         """100,000 bytes in one argument, 5,000 arguments; what execve cannot take says so."""
-        outcome = self.assert_ran(self.run_args(["/bin/sh", "-c", "echo ${#1} $#", "sh", "x" * 100000] + ["y"] * 5000))
+        outcome = self.assert_ran(self.run_args(
+            ["/bin/sh", "-c", "echo ${#1} $#", "sh", "x" * 100000] + ["y"] * 5000))
         self.assertEqual(b"100000 5001\n", outcome.stdout)
         outcome = self.run_args(["/bin/true", "x" * 200000])
         if outcome.code == c.OK:
@@ -145,14 +150,16 @@ class Identity(Case):
         self.assertNotIn(b"0", outcome.stdout.split())
 
     def test_L55_user_has_a_name(self):
-        self.run_sh("id -un && id -gn && getent passwd $(id -u) && python3 -c 'import getpass; getpass.getuser()'")
+        self.run_sh("id -un && id -gn && getent passwd $(id -u) && "
+                    "python3 -c 'import getpass; getpass.getuser()'")
 
     def test_L54_parent_can_be_signalled(self):
         self.run_sh("kill -0 $PPID")
 
     def test_fixed_values(self):
         """design §3.1: uid, gid, hostname, umask, locale and zone are the same on every slot."""
-        script = "id; hostname; umask; date +%Z; locale 2>/dev/null | head -1; pwd; cat /etc/passwd; ulimit -a"
+        script = ("id; hostname; umask; date +%Z; locale 2>/dev/null | head -1; pwd; "
+                  "cat /etc/passwd; ulimit -a")
         with ThreadPoolExecutor(8) as pool:
             seen = set(o.stdout for o in pool.map(lambda _: self.run_sh(script), range(16)))
         self.assertEqual(1, len(seen), seen)
@@ -169,8 +176,6 @@ class Identity(Case):
 
     def test_L137_long_store_path(self):
         """150 characters: works, or the start says what the limit is."""
-        from bjtest import env
-        from bjtest.server import Server, ServerError
         store = env.fresh_dir("long") + "/" + "s" * 150
         server = Server(store=store)
         self.addCleanup(server.kill)

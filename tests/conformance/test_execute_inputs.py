@@ -88,7 +88,8 @@ class Privacy(Case):
 
     def test_two_at_a_time(self):
         """The same tree in two slots: each has its own."""
-        script = "for i in $(seq 30); do echo $$ > d/n; test \"$(cat d/n)\" = $$ || exit 1; done; test $(ls d | wc -l) = 2"
+        script = ("for i in $(seq 30); do echo $$ > d/n; test \"$(cat d/n)\" = $$ || exit 1; done; "
+                  "test $(ls d | wc -l) = 2")
         with ThreadPoolExecutor(4) as pool:
             for outcome in pool.map(lambda _: self.client.run(script, inputs={"d": {"f": HELLO}}), range(8)):
                 self.assert_ran(outcome)
@@ -152,7 +153,8 @@ class Staging(Case):
 
     def test_L50_dot_dot(self):
         """Staged directories are real ones."""
-        self.run_sh("cat d/e/../../x && cd d/e && cat ../../x && test ! -L ../../d && test \"$(pwd -P)\" = \"$PWD\"",
+        self.run_sh("cat d/e/../../x && cd d/e && cat ../../x && test ! -L ../../d && "
+                    "test \"$(pwd -P)\" = \"$PWD\"",
                     inputs={"d": {"e": {"keep": b"1"}}, "x": b"2"})
 
     def test_L109_thousands_of_files(self):

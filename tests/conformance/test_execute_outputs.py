@@ -72,7 +72,8 @@ class Collection(Case):
 
     def test_L08_all_three_with_equal_contents(self):
         """What Bazel 6.3 sends: every output in the new field and in an old one."""
-        outcome = self.run_sh("echo 1 > a; mkdir c; echo 2 > c/x", outputs=["a", "c"], files=["a"], dirs=["c"])
+        outcome = self.run_sh("echo 1 > a; mkdir c; echo 2 > c/x",
+                              outputs=["a", "c"], files=["a"], dirs=["c"])
         self.assertEqual({"output_files": ["a"], "output_directories": ["c"]}, outcome.paths())
 
     def test_L15_directory_above_outputs(self):
@@ -163,8 +164,8 @@ class Collection(Case):
 
     def test_trees_are_canonical(self):
         """Children sorted by bytes in each list; the same Directory as a client would build."""
-        outcome = self.run_sh("mkdir -p o/z o/B o/a; for n in z B a '\u00e9'; do echo $n > o/f$n; ln -s $n o/l$n; done",
-                              outputs=["o"])
+        outcome = self.run_sh("mkdir -p o/z o/B o/a; for n in z B a '\u00e9'; do "
+                              "echo $n > o/f$n; ln -s $n o/l$n; done", outputs=["o"])
         tree = outcome.tree("o")
         spec = {"z": {}, "B": {}, "a": {}}
         for name in ("z", "B", "a", "\u00e9"):
@@ -378,7 +379,8 @@ class Result(Case):
 
     def test_large_streams_do_not_block(self):
         """Both pipes full at once, in turns."""
-        script = "i=0; while [ $i -lt 40 ]; do head -c 100000 /dev/zero; head -c 100000 /dev/zero >&2; i=$((i+1)); done"
+        script = ("i=0; while [ $i -lt 40 ]; do head -c 100000 /dev/zero; "
+                  "head -c 100000 /dev/zero >&2; i=$((i+1)); done")
         outcome = self.run_sh(script)
         self.assertEqual((4000000, 4000000), (len(outcome.stdout), len(outcome.stderr)))
 

@@ -37,7 +37,8 @@ class Strays(Case):
 
     def test_double_fork(self):
         mark = proc.marker()
-        self.assert_ran(self.ends_soon("(setsid sh -c 'sleep %s & sleep %s' &) ; exit 0" % (mark, mark), mark))
+        script = "(setsid sh -c 'sleep %s & sleep %s' &) ; exit 0" % (mark, mark)
+        self.assert_ran(self.ends_soon(script, mark))
 
     def test_stray_that_ignores_signals(self):
         mark = proc.marker()
@@ -97,7 +98,8 @@ class Timeout(Case):
     def test_timeout_keeps_what_was_printed(self):
         """And the outputs that were made; nothing of it is cached."""
         mark = proc.marker()
-        action = self.client.sh("echo out; echo err >&2; echo 1 > f; sleep %s" % mark, timeout=1, outputs=["f"])
+        action = self.client.sh("echo out; echo err >&2; echo 1 > f; sleep %s" % mark,
+                                timeout=1, outputs=["f"])
         outcome = self.client.execute(action)
         self.assertEqual(c.DEADLINE_EXCEEDED, outcome.code, outcome)
         self.assertEqual((b"out\n", b"err\n"), (outcome.stdout, outcome.stderr))
@@ -157,7 +159,8 @@ class Signals(Case):
     def test_L82_no_core_file(self):
         """Even where the hard limit is 0; and it is not raised."""
         server = self.new_server(wrapper=["prlimit", "--core=0:0"])
-        outcome = self.run_sh("mkdir o; cd o; kill -SEGV $$", 139, client=self.new_client(server), outputs=["o"])
+        outcome = self.run_sh("mkdir o; cd o; kill -SEGV $$", 139,
+                              client=self.new_client(server), outputs=["o"])
         self.assertEqual({}, outcome.dir("o"))
 
     def test_L82_soft_limit(self):
@@ -228,7 +231,8 @@ class Watchers(Case):
                 mark = proc.marker()
                 action = client.sh("exec timeout 3 sleep %s" % mark)
                 running = pool.submit(client.execute, action)
-                pid = [p for p in proc.wait_started(mark) if proc.cmdline(p)[0] == b"sleep"][0]
+                pid = proc.wait_until(lambda mark=mark: [
+                    p for p in proc.with_argument(mark) if proc.cmdline(p)[:1] == [b"sleep"]], SOON)[0]
                 chain = []  # from the command up to the server, without both
                 while proc.parent(pid) not in (server.pid, 0, 1):
                     pid = proc.parent(pid)
@@ -255,7 +259,8 @@ class Watchers(Case):
     def test_random_kills(self):
         """Children that die at any moment leave the action's result right."""
         random.seed(7)
-        script = "for i in $(seq 30); do (cat /etc/passwd > /dev/null; sleep 5) & kill -9 $!; done; wait; echo ok"
+        script = ("for i in $(seq 30); do (cat /etc/passwd > /dev/null; sleep 5) & kill -9 $!; done; "
+                  "wait; echo ok")
         self.assertEqual(b"ok\n", self.run_sh(script).stdout)
 
     def test_output_digest_of_a_known_file(self):

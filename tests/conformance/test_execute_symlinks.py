@@ -100,8 +100,8 @@ class Links(Case):
 
     def test_links_inside_a_directory(self):
         """Kept as links, dangling or not, files and directories."""
-        outcome = self.run_sh("mkdir -p o/d; echo 1 > o/f; ln -s f o/lf; ln -s d o/ld; ln -s ../../x o/up; ln -s no o/n",
-                              outputs=["o"])
+        outcome = self.run_sh("mkdir -p o/d; echo 1 > o/f; ln -s f o/lf; ln -s d o/ld; "
+                              "ln -s ../../x o/up; ln -s no o/n", outputs=["o"])
         self.assertEqual({"f": b"1\n", "d": {}, "lf": Link("f"), "ld": Link("d"), "up": Link("../../x"),
                           "n": Link("no")}, outcome.dir("o"))
 

@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from bjtest.case import Case
 
 
+HELLO_C = b"#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n"
+
+
 class WallCase(Case):
 
     def python(self, script, exit_code=0, **fields):
@@ -31,13 +34,15 @@ class Files(WallCase):
             self.run_sh(script)
 
     def test_L121_private_tmp(self):
-        script = "test -z \"$(ls -A /tmp)\" && set -C && : > /tmp/s.$$ && sleep 0.5 && test \"$(ls -A /tmp)\" = s.$$"
+        script = ("test -z \"$(ls -A /tmp)\" && set -C && : > /tmp/s.$$ && sleep 0.5 && "
+                  "test \"$(ls -A /tmp)\" = s.$$")
         with ThreadPoolExecutor(2) as pool:
             for outcome in pool.map(lambda _: self.client.run(script), range(4)):
                 self.assert_ran(outcome)
 
     def test_L125_root_is_not_writable(self):
-        self.run_sh("! mkdir /foo && ! : > /etc/x && ! : > /usr/x && ! touch /bin/sh && ! mkdir /exec/../bar")
+        self.run_sh("! mkdir /foo && ! touch /etc/x && ! (: > /usr/x) && ! (: >> /bin/sh) && "
+                    "! mkdir /exec/../bar")
 
     def test_devices(self):
         self.run_sh("echo x > /dev/null && test -z \"$(cat /dev/null)\" && head -c 3 /dev/zero | wc -c "
@@ -50,7 +55,8 @@ class Files(WallCase):
         with open(canary, "w", encoding="ascii") as f:
             f.write("host secret")
         os.chmod(canary, 0o644)
-        for path in (canary, self.server.store, "/root", "/home", "/var", "/srv", "/run", "/sys/kernel", "/boot"):
+        for path in (canary, self.server.store, "/root", "/home", "/var", "/srv", "/run", "/sys/kernel",
+                     "/boot"):
             with self.subTest(path=path):
                 self.run_sh("ls -A %s 2>/dev/null | grep -q . && exit 1; exit 0" % path)
 
@@ -59,8 +65,9 @@ class Files(WallCase):
         with ThreadPoolExecutor(1) as pool:
             other = pool.submit(self.client.run, "echo > very-special-name; sleep 2")
             time.sleep(0.5)
-            self.assertEqual(b"", self.run_sh(
-                "find / -name very-special-name 2>/dev/null; ls -d /proc/[0-9]*/root/exec/very* 2>/dev/null; true").stdout)
+            found = self.run_sh("find / -name very-special-name 2>/dev/null; "
+                                "ls -d /proc/[0-9]*/root/exec/very* 2>/dev/null; true")
+            self.assertEqual(b"", found.stdout)
             self.assert_ran(other.result())
 
     def test_other_processes_are_not_visible(self):
@@ -150,7 +157,8 @@ class Network(WallCase):
                     "for a in (('192.0.2.1', 80), ('8.8.8.8', 53), ('10.0.0.1', 1)):\n"
                     "    e = socket.socket().connect_ex(a)\n"
                     "    assert e in (errno.ENETUNREACH, errno.EPERM, errno.EACCES), e\n"
-                    "assert socket.socket(socket.AF_INET6).connect_ex(('2001:db8::1', 80)) in (errno.ENETUNREACH, errno.EPERM, errno.EACCES, errno.EADDRNOTAVAIL)\n")
+                    "e = socket.socket(socket.AF_INET6).connect_ex(('2001:db8::1', 80))\n"
+                    "assert e in (errno.ENETUNREACH, errno.EPERM, errno.EACCES, errno.EADDRNOTAVAIL), e\n")
         self.assertLess(time.monotonic() - start, 15)
 
     def test_L120_the_host_s_loopback_is_another(self):
@@ -190,18 +198,17 @@ class Syscalls(WallCase):
         self.python("import ctypes\n"
                     "libc = ctypes.CDLL(None, use_errno=True)\n"
                     "p = ctypes.create_string_buffer(120)\n"
-                    "assert libc.syscall(425, 4, p) == -1 and ctypes.get_errno() in (1, 38), ctypes.get_errno()\n")
+                    "assert libc.syscall(425, 4, p) == -1, 'a ring'\n"
+                    "assert ctypes.get_errno() in (1, 38), ctypes.get_errno()\n")
 
     def test_L144_leak_sanitizer(self):
         """It ptraces its own process."""
         if not shutil.which("cc", path="/usr/bin"):
             self.skipTest("no C compiler in /usr/bin")
-        self.run_sh("cc -fsanitize=address h.c -o a && ./a",
-                    inputs={"h.c": b"#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n"})
+        self.run_sh("cc -fsanitize=address h.c -o a && ./a", inputs={"h.c": HELLO_C})
 
     def test_L141_compiler_works(self):
         if not shutil.which("cc", path="/usr/bin"):
             self.skipTest("no C compiler in /usr/bin")
-        outcome = self.run_sh("cc -O1 h.c -o a && ./a", outputs=["a"],
-                              inputs={"h.c": b"#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n"})
+        outcome = self.run_sh("cc -O1 h.c -o a && ./a", outputs=["a"], inputs={"h.c": HELLO_C})
         self.assertEqual(b"hello\n", outcome.stdout)

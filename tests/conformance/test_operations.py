@@ -11,6 +11,7 @@ import grpc
 from bjtest import client as c
 from bjtest import proc
 from bjtest.case import Case
+from bjtest.server import Server, ServerError
 from bjtest.stubs import lro_pb, re_pb
 from bjtest.tree import DirRef, FileRef, digest_of, digest_str
 
@@ -138,7 +139,8 @@ class WaitExecution(Case):
         call = self.client.start(action)
         name = self.client.first_op(call)[0].name
         with ThreadPoolExecutor(20) as pool:
-            outcomes = list(pool.map(lambda _: self.client.finish(self.client.wait_execution(name)), range(20)))
+            outcomes = list(pool.map(
+                lambda _: self.client.finish(self.client.wait_execution(name)), range(20)))
         outcomes.append(self.client.finish(call))
         self.assertEqual(1, len({self.assert_ran(o).file("f") for o in outcomes}))
 
@@ -471,7 +473,6 @@ class Restart(Case):
 
     def test_one_server_per_store(self):
         """A second one on the same store refuses to start and says why; the first goes on."""
-        from bjtest.server import Server, ServerError
         second = Server(store=self.server.store)
         self.addCleanup(second.kill)
         with self.assertRaises(ServerError) as caught:

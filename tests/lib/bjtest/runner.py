@@ -4,8 +4,8 @@ Discovery and reporting. One line per test, failures in full after it, last line
 
     N passed, N failed, N skipped
 
-A skip prints its reason and counts as a failure under BJ_MUST_RUN=1. Tests marked slow() run with
---slow or when the pattern names them exactly; otherwise they are not selected, and their number is said.
+A skip prints its reason and counts as a failure under BJ_MUST_RUN=1. Tests marked slow() run alone with
+--slow, or when the pattern names them in full; otherwise they are not selected, and their number is said.
 """
 
 import argparse
@@ -84,7 +84,7 @@ class _Result(unittest.TestResult):
 
 
 def name_of(test):
-    return "%s.%s" % (type(test).__module__, test._testMethodName)
+    return "%s.%s.%s" % (type(test).__module__, type(test).__name__, test._testMethodName)
 
 
 def _tests_of(suite):
@@ -104,7 +104,7 @@ def main(directory, argv=None):
     parser = argparse.ArgumentParser(description="Run the tests in %s." % os.path.basename(directory))
     parser.add_argument("pattern", nargs="*",
                         help="regular expressions; a test runs when one is found in its name")
-    parser.add_argument("--slow", action="store_true", help="also the tests that take long")
+    parser.add_argument("--slow", action="store_true", help="the tests that take long, and only these")
     parser.add_argument("--list", action="store_true", help="only print the names")
     options = parser.parse_args(argv)
 
@@ -122,8 +122,8 @@ def main(directory, argv=None):
             name = name_of(test)
             if options.pattern and not any(re.search(p, name) for p in options.pattern):
                 continue
-            if _is_slow(test) and not options.slow and name not in options.pattern:
-                n_unselected += 1
+            if _is_slow(test) != options.slow and name not in options.pattern:
+                n_unselected += _is_slow(test)
                 continue
             chosen.append(test)
         if options.list:
