@@ -431,6 +431,28 @@ class Restart(Case):
             server.start()
         self.assert_ran(self.new_client(server).run("true"))
 
+    def test_killed_in_every_state(self):
+        """The server stops itself as an action enters a state; kill -9 there; a restart gives the right result."""
+        store = None
+        for state in ("fetch", "derive", "layout", "run", "collect", "report", "done"):
+            with self.subTest(state=state):
+                server = Server(store=store, environ={"PATH": "/usr/bin:/bin", "BJ_TEST_STOP_IN": state})
+                self.addCleanup(server.kill)
+                store = server.start().store
+                client = self.new_client(server)
+                data = os.urandom(1000)
+                action = client.sh("cat in in > o/f; chmod 555 o; echo > lost", inputs={"in": data}, outputs=["o"])
+                call = client.start(action)
+                self.assertTrue(proc.wait_until(lambda server=server: proc.is_stopped(server.pid), 20),
+                                "never stopped in state " + state)
+                server.kill()
+                call.cancel()
+                server.environ = {"PATH": "/usr/bin:/bin"}
+                client = self.new_client(server.start())
+                outcome = self.assert_ran(client.execute(action))
+                self.assertEqual({"f": data * 2}, outcome.dir("o"))
+                server.stop()
+
     def test_blobs_survive_a_kill(self):
         """What was acknowledged is there; what was half written is not."""
         server = self.new_server()

@@ -41,7 +41,7 @@ def code_of(error):
 
 
 def status_of(error):
-    """The google.rpc.Status in grpc-status-details-bin of a grpc.RpcError, or one made of its code and text."""
+    """The google.rpc.Status in a grpc.RpcError's grpc-status-details-bin, or one of its code and text."""
     for name, value in error.trailing_metadata() or ():
         if name == "grpc-status-details-bin":
             return status_pb2.Status.FromString(value)
@@ -482,5 +482,6 @@ def write_requests(name, data, chunk=CHUNK, offset=0, finish=True):
 
 
 def seconds_in(text):
-    """Numbers of seconds that a text names ("1s", "1.0 s", "1 seconds")."""
-    return [float(n) for n in re.findall(r"(\d+(?:\.\d+)?)\s?s(?:ec|\b)", text)]
+    """The times that a text names ("1s", "1.0 s", "1 seconds", "1000 ms"), in seconds."""
+    found = re.findall(r"(\d+(?:\.\d+)?)\s?(s|ms)(?:ec|\b)", text)
+    return [float(n) / (1000 if unit == "ms" else 1) for n, unit in found]

@@ -31,6 +31,12 @@ def is_alive(pid):
     return bool(stat) and stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 
 
+def is_stopped(pid):
+    """By SIGSTOP or the like."""
+    stat = _read(pid, "stat")
+    return bool(stat) and stat.rpartition(b")")[2].split()[0] == b"T"
+
+
 def parent(pid):
     stat = _read(pid, "stat")
     return int(stat.rpartition(b")")[2].split()[1]) if stat else 0
