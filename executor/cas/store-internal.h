@@ -93,7 +93,7 @@ struct bj_store {
 	uint64_t persisted_stamp_ns;	/* (mu) uses up to here are on disk as mtimes */
 	struct bj_store_stats stats;	/* (mu) of the files that are in place */
 	uint64_t reserved_bytes;	/* (mu) of the files that are being moved in */
-	size_t n_suspects;		/* (mu) */
+	uint64_t n_damaged_logged;	/* (mu) of stats.n_damaged, by the syncer */
 	pthread_cond_t syncer_wake;	/* CLOCK_MONOTONIC */
 	bool is_dirty;			/* (mu) something was published since the last syncfs */
 	bool is_stopping;		/* (mu) */
@@ -109,6 +109,8 @@ struct bj_store_key bj_store_key_blob(const struct bj_digest *digest);
 struct bj_store_key bj_store_key_ac(struct bj_str instance, const struct bj_digest *action);
 /** The digest that a blob's key stands for. */
 struct bj_digest bj_store_key_digest(const struct bj_store_key *key);
+/** The key of a blob's file name, "HASH-SIZE". False for a name that the store would not give. */
+bool bj_store_key_parse(struct bj_str name, enum bj_digest_fn fn, struct bj_store_key *out_key);
 /** Path below the root. @out: BJ_STORE_PATH_BYTES. */
 void bj_store_key_path(const struct bj_store_key *key, char *out);
 
@@ -154,6 +156,8 @@ BJ_MUST_USE int bj_store_read_fd(struct bj_store *store, int fd, size_t n_bytes,
 void bj_store_discard_key(struct bj_store *store, const struct bj_store_key *key);
 
 /* ---- writing (store_write.c) ---- */
+BJ_MUST_USE int bj_store_write_all(struct bj_store *store, int fd, const char *data, size_t n_bytes,
+				   struct bj_err *err);
 /** Writes @data to a new file in tmp/. @out_name: BJ_STORE_PATH_BYTES, set on success only. */
 BJ_MUST_USE int bj_store_write_tmp(struct bj_store *store, struct bj_str data, char *out_name,
 				   struct bj_err *err);
@@ -177,13 +181,33 @@ void bj_store_publish_cancel(struct bj_store *store, struct bj_store_entry *entr
 BJ_MUST_USE int bj_store_publish_end(struct bj_store *store, struct bj_store_entry *entry,
 				     uint64_t size_bytes, const char *tmp_name, struct bj_err *err);
 
-/* ---- opening and syncing (store_open.c, store_sync.c) ---- */
+/* ---- the marker of a clean stop (store_marker.c) ---- */
+
+struct bj_store_marker {
+	bool is_clean;		   /* there was one, and it was whole */
+	struct bj_map suspects;	   /* keys that it names as still suspect */
+	struct bj_store_key *keys; /* what the map's keys point to */
+};
+
+#define BJ_STORE_MARKER_NULL ((struct bj_store_marker){ false, BJ_MAP_NULL, NULL })
+
+void bj_store_marker_deinit(struct bj_store_marker *marker);
+/** Reads the marker, if there is one, and removes it for good. */
+BJ_MUST_USE int bj_store_marker_take(struct bj_store *store, struct bj_store_marker *marker,
+				     struct bj_err *err);
+/** False when the file may be damaged. */
+bool bj_store_marker_trusts(const struct bj_store_marker *marker, const struct bj_store_key *key);
+/** Writes the marker. Everything else must be on the disk already, and nobody may use the store any more. */
+BJ_MUST_USE int bj_store_marker_put(struct bj_store *store, struct bj_err *err);
+
+/* ---- opening and syncing (store_open.c, store_scan.c, store_sync.c) ---- */
 /** bj_store_open() with other system calls. @io: borrowed until close. */
 BJ_MUST_USE int bj_store_open_with(const char *root, const struct bj_store_opts *opts,
 				   const struct bj_store_io *io, struct bj_store **out_store,
 				   struct bj_err *err);
-/** Reads the directories into the index. @is_suspect: after an unclean stop. */
-BJ_MUST_USE int bj_store_scan(struct bj_store *store, bool is_suspect, struct bj_err *err);
+/** Reads the directories into the index. What @marker does not trust becomes SUSPECT. */
+BJ_MUST_USE int bj_store_scan(struct bj_store *store, const struct bj_store_marker *marker,
+			      struct bj_err *err);
 BJ_MUST_USE int bj_store_syncer_start(struct bj_store *store, struct bj_err *err);
 /** Joins the thread. */
 void bj_store_syncer_stop(struct bj_store *store);

@@ -173,7 +173,7 @@ static bool has(struct bj_store *store, const struct bj_digest *digest, uint32_t
 	pthread_mutex_unlock(&store->mu);
 	if (r <
 	    0) /* whoever opens it gets the error; for a question the answer is "upload it again" */
-		bj_warn("cas: blob unusable: %s", err.msg);
+		bj_debug("cas: blob unusable: %s", err.msg);
 	return r == 0;
 }
 

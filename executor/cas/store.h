@@ -112,6 +112,7 @@ struct bj_store_stats {
 	uint64_t n_ac_bytes;    /* their files */
 	uint64_t n_evicted;     /* blobs and entries since open */
 	uint64_t n_damaged;     /* found damaged and dropped since open */
+	uint64_t n_suspects;    /* blobs from before an unclean stop that were not hashed again yet */
 };
 void bj_store_stats(struct bj_store *store, struct bj_store_stats *out_stats);
 

@@ -97,6 +97,22 @@ struct bj_digest bj_store_key_digest(const struct bj_store_key *key)
 	return digest;
 }
 
+bool bj_store_key_parse(struct bj_str name, enum bj_digest_fn fn, struct bj_store_key *out_key)
+{
+	struct bj_digest digest;
+	struct bj_err err = BJ_ERR_NULL;
+	uint64_t size_bytes = 0;
+	struct bj_str hex = bj_str_cut(&name, '-');
+	if (hex.len != 2 * bj_digest_fn_len(fn)) /* "." and "..", for which no text needs to be made */
+		return false;
+	if (!bj_str_to_u64(name, &size_bytes) || size_bytes > INT64_MAX)
+		return false;
+	if (bj_digest_parse(fn, hex, (int64_t)size_bytes, "name", &digest, &err) < 0)
+		return false;
+	*out_key = bj_store_key_blob(&digest);
+	return true;
+}
+
 void bj_store_key_path(const struct bj_store_key *key, char *out)
 {
 	struct bj_digest digest = bj_store_key_digest(key);
@@ -217,8 +233,8 @@ void bj_store_move_locked(struct bj_store *store, struct bj_store_entry *entry,
 	bj_assert(allowed_moves[entry->state] & 1u << to);
 	if (is_busy(entry))
 		(void)pthread_cond_broadcast(&store->settled); /* cannot fail */
-	store->n_suspects -= entry->state == BJ_ENTRY_SUSPECT;
-	store->n_suspects += to == BJ_ENTRY_SUSPECT;
+	store->stats.n_suspects -= entry->state == BJ_ENTRY_SUSPECT;
+	store->stats.n_suspects += to == BJ_ENTRY_SUSPECT;
 	entry->state = (uint8_t)to;
 	if (!may_be_evicted(entry))
 		unlink_locked(store, entry);
@@ -276,7 +292,7 @@ static int unlink_file(struct bj_store *store, const struct bj_store_key *key)
 	bj_store_key_path(key, path);
 	if (store->io->unlinkat(store->root_fd, path, 0) == 0 || errno == ENOENT)
 		return 0;
-	bj_warn("cas: cannot remove file=%s errno=%d", path, errno);
+	bj_debug("cas: cannot remove file=%s errno=%d", path, errno);
 	return -errno;
 }
 

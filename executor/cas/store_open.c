@@ -5,21 +5,18 @@
  *	open:  lock, empty tmp/, read the marker `clean`, remove it (fsync), read the directories
  *	close: write last uses, syncfs, write the marker (fsync)
  *
- * The marker says: everything that is named here reached the disk whole. Its absence says that any file may have a
- * right name and wrong bytes (a rename can reach the disk before the data), so each is hashed again on first use.
- * Suspects that were not used until close must not become trusted by a clean stop: the marker is left out then.
+ * The marker (store_marker.c) says: everything that is named here reached the disk whole. Its absence says that any file
+ * may have a right name and wrong bytes (a rename can reach the disk before the data), so each is hashed again on first
+ * use.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "executor/base/alloc.h"
-#include "executor/base/buf.h"
 #include "executor/base/clock.h"
 #include "executor/base/fd.h"
 #include "executor/base/log.h"
@@ -102,34 +99,6 @@ static int take_lock(struct bj_store *store, const char *root, struct bj_err *er
 	return 0;
 }
 
-/* ---- the marker ---- */
-
-static int take_marker(struct bj_store *store, bool *out_is_clean, struct bj_err *err)
-{
-	if (store->io->unlinkat(store->root_fd, "clean", 0) < 0) {
-		if (errno != ENOENT)
-			return bj_err_errno(err, errno, "remove the marker of the store");
-		*out_is_clean = false;
-		return 0;
-	}
-	/* Before anything new is named: a file system may write names in any order. */
-	if (store->io->fsync(store->root_fd) < 0)
-		return bj_err_errno(err, errno, "sync the directory of the store");
-	*out_is_clean = true;
-	return 0;
-}
-
-static int put_marker(struct bj_store *store, struct bj_err *err)
-{
-	bj_cleanup(bj_close_fdp) int fd =
-		store->io->openat(store->root_fd, "clean", O_WRONLY | O_CREAT | O_EXCL, 0600);
-	if (fd < 0)
-		return bj_err_errno(err, errno, "make the marker of the store");
-	if (store->io->fsync(fd) < 0 || store->io->fsync(store->root_fd) < 0)
-		return bj_err_errno(err, errno, "sync the marker of the store");
-	return 0;
-}
-
 /* ---- open ---- */
 
 static struct bj_store *alloc_store(const struct bj_store_opts *opts, const struct bj_store_io *io)
@@ -178,17 +147,15 @@ static int open_root(struct bj_store *store, const char *root, struct bj_err *er
 
 static int load(struct bj_store *store, struct bj_err *err)
 {
-	bool is_clean = false;
+	struct bj_store_marker marker = BJ_STORE_MARKER_NULL;
 	int r = make_layout(store, err);
 	if (r == 0)
-		r = take_marker(store, &is_clean, err);
+		r = bj_store_marker_take(store, &marker, err);
 	if (r == 0)
-		r = bj_store_scan(store, !is_clean, err);
+		r = bj_store_scan(store, &marker, err);
+	bj_store_marker_deinit(&marker);
 	if (r < 0)
 		return r;
-	if (store->n_suspects > 0)
-		bj_warn("cas: unclean stop, blobs are hashed again on first use suspects=%zu",
-			store->n_suspects);
 	pthread_mutex_lock(&store->mu);
 	bj_store_evict_locked(store, 0); /* the limit may be lower than last time */
 	pthread_mutex_unlock(&store->mu);
@@ -227,9 +194,7 @@ static int finish(struct bj_store *store, struct bj_err *err)
 	int r = bj_store_sync(store, err);
 	if (r < 0)
 		return r;
-	if (store->n_suspects > 0 || store->has_sync_failed)
-		return 0;
-	return put_marker(store, err);
+	return store->has_sync_failed ? 0 : bj_store_marker_put(store, err);
 }
 
 void bj_store_close(struct bj_store *store)

@@ -37,26 +37,13 @@ static void close_dir(DIR **dir)
 		(void)closedir(*dir); /* read only */
 }
 
-/* "HASH-SIZE" */
-static bool parse_blob_name(struct bj_str name, enum bj_digest_fn fn, struct bj_store_key *out_key)
-{
-	struct bj_digest digest;
-	struct bj_err err = BJ_ERR_NULL;
-	uint64_t size_bytes = 0;
-	struct bj_str hex = bj_str_cut(&name, '-');
-	if (!bj_str_to_u64(name, &size_bytes) || size_bytes > INT64_MAX)
-		return false;
-	if (bj_digest_parse(fn, hex, (int64_t)size_bytes, "name", &digest, &err) < 0)
-		return false;
-	*out_key = bj_store_key_blob(&digest);
-	return true;
-}
-
 /* "HASH"; the hash of an action cache entry is a SHA-256, whatever function made the action's digest. */
 static bool parse_ac_name(struct bj_str name, struct bj_store_key *out_key)
 {
 	struct bj_digest digest;
 	struct bj_err err = BJ_ERR_NULL;
+	if (name.len != (size_t)2 * BJ_STORE_AC_HASH_BYTES)
+		return false;
 	if (bj_digest_parse(BJ_DIGEST_SHA256, name, 0, "name", &digest, &err) < 0)
 		return false;
 	*out_key = bj_store_key_blob(&digest);
@@ -67,7 +54,7 @@ static bool parse_ac_name(struct bj_str name, struct bj_store_key *out_key)
 static bool parse_name(const char *name, bool is_ac, struct bj_store_key *out_key)
 {
 	struct bj_str s = bj_str_of(name);
-	return is_ac ? parse_ac_name(s, out_key) : parse_blob_name(s, BJ_DIGEST_SHA256, out_key);
+	return is_ac ? parse_ac_name(s, out_key) : bj_store_key_parse(s, BJ_DIGEST_SHA256, out_key);
 }
 
 static bool remember(struct found *found, struct bj_store_entry *entry)
@@ -122,7 +109,7 @@ static int scan_file(struct bj_store *store, int dir_fd, const char *dir_path, c
 		return bj_err_errno(err, errno, "stat \"%s/%s\"", dir_path, name);
 	if (!is_intact(&key, &st)) {
 		store->stats.n_damaged++;
-		bj_warn("cas: removed a damaged file=%s/%s", dir_path, name);
+		bj_debug("cas: removed a damaged file=%s/%s", dir_path, name);
 		int r = bj_remove_tree(dir_fd, name);
 		return r < 0 ? bj_err_errno(err, -r, "remove \"%s/%s\"", dir_path, name) : 0;
 	}
@@ -180,23 +167,25 @@ static int by_last_use(const void *a, const void *b)
 	return memcmp(x->key.bytes, y->key.bytes, BJ_MIN(x->key.len, y->key.len));
 }
 
-static void publish_found(struct bj_store *store, const struct found *found, bool is_suspect)
+static void publish_found(struct bj_store *store, const struct found *found,
+			  const struct bj_store_marker *marker)
 {
 	pthread_mutex_lock(&store->mu);
 	for (size_t i = 0; i < found->n_entries; i++) {
 		struct bj_store_entry *entry = found->entries[i];
-		bool is_ac = entry->key.bytes[0] == BJ_STORE_KIND_AC;
+		bool is_trusted = entry->key.bytes[0] == BJ_STORE_KIND_AC ||
+				  bj_store_marker_trusts(marker, &entry->key);
 		bj_store_move_locked(store, entry, BJ_ENTRY_PUBLISHING);
 		bj_store_count_locked(store, entry);
 		bj_store_move_locked(store, entry,
-				     is_suspect && !is_ac ? BJ_ENTRY_SUSPECT : BJ_ENTRY_PRESENT);
+				     is_trusted ? BJ_ENTRY_PRESENT : BJ_ENTRY_SUSPECT);
 		store->last_stamp_ns = BJ_MAX(store->last_stamp_ns, entry->stamp_ns);
 	}
 	store->persisted_stamp_ns = store->last_stamp_ns;
 	pthread_mutex_unlock(&store->mu);
 }
 
-int bj_store_scan(struct bj_store *store, bool is_suspect, struct bj_err *err)
+int bj_store_scan(struct bj_store *store, const struct bj_store_marker *marker, struct bj_err *err)
 {
 	bj_cleanup(free_found) struct found found = { NULL, 0, 0 };
 	int r = scan_fan(store, "blobs/sha256", false, &found, err);
@@ -206,6 +195,6 @@ int bj_store_scan(struct bj_store *store, bool is_suspect, struct bj_err *err)
 		return r;
 	if (found.n_entries > 1)
 		qsort(found.entries, found.n_entries, sizeof(struct bj_store_entry *), by_last_use);
-	publish_found(store, &found, is_suspect);
+	publish_found(store, &found, marker);
 	return 0;
 }

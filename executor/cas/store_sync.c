@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <time.h>
 
 #include "executor/base/alloc.h"
@@ -105,6 +106,16 @@ static void sync_and_log(struct bj_store *store)
 		bj_warn("cas: %s", err.msg);
 }
 
+/* This thread is the store's only loop, so that it speaks for calls whose users got an error or a "missing". */
+static void log_damage_locked(struct bj_store *store)
+{
+	if (store->stats.n_damaged == store->n_damaged_logged)
+		return;
+	store->n_damaged_logged = store->stats.n_damaged;
+	bj_warn("cas: found damaged files and dropped them n=%" PRIu64 " since the start",
+		store->n_damaged_logged);
+}
+
 static void *run_syncer(void *arg)
 {
 	struct bj_store *store = arg;
@@ -112,6 +123,7 @@ static void *run_syncer(void *arg)
 	uint64_t touch_at_ns = bj_deadline_ns(TOUCH_INTERVAL_NS);
 	pthread_mutex_lock(&store->mu);
 	while (!store->is_stopping) {
+		log_damage_locked(store);
 		uint64_t now_ns = bj_now_ns();
 		bool must_sync = store->is_dirty && now_ns >= sync_at_ns;
 		bool must_touch = now_ns >= touch_at_ns;

@@ -60,11 +60,11 @@ static int tmp_open(struct bj_store *store, int *out_fd, char *out_name, struct 
 static void tmp_remove(struct bj_store *store, const char *name)
 {
 	if (store->io->unlinkat(store->root_fd, name, 0) < 0)
-		bj_warn("cas: cannot remove file=%s errno=%d", name, errno);
+		bj_debug("cas: cannot remove file=%s errno=%d", name, errno);
 }
 
-static int write_all(struct bj_store *store, int fd, const char *data, size_t n_bytes,
-		     struct bj_err *err)
+int bj_store_write_all(struct bj_store *store, int fd, const char *data, size_t n_bytes,
+		       struct bj_err *err)
 {
 	while (n_bytes > 0) {
 		ssize_t n = store->io->write(fd, data, n_bytes);
@@ -86,7 +86,7 @@ int bj_store_write_tmp(struct bj_store *store, struct bj_str data, char *out_nam
 	int r = tmp_open(store, &fd, name, err);
 	if (r < 0)
 		return r;
-	r = write_all(store, fd, data.ptr, data.len, err);
+	r = bj_store_write_all(store, fd, data.ptr, data.len, err);
 	if (r < 0) {
 		tmp_remove(store, name);
 		return r;
@@ -296,7 +296,7 @@ static int flush(struct bj_store_writer *writer, const char *data, size_t n_byte
 		if (r < 0)
 			return r;
 	}
-	return write_all(writer->store, writer->tmp_fd, data, n_bytes, err);
+	return bj_store_write_all(writer->store, writer->tmp_fd, data, n_bytes, err);
 }
 
 /* Fills the buffer; what does not fit goes to the file, large pieces without a copy. */
