@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -25,7 +27,9 @@ static struct {
 	int calls_until;      /* before that many calls of readdir() … */
 	void (*fn)(void);     /* … this runs, once */
 	int fdopendirs_until; /* that many succeed, the next fails; -1: none */
-} hook = { 0, NULL, -1 };
+	const char *name;     /* when an entry of this name was read … */
+	void (*after)(void);  /* … this runs, once */
+} hook = { .fdopendirs_until = -1 };
 
 struct dirent *readdir(DIR *dir)
 {
@@ -37,7 +41,13 @@ struct dirent *readdir(DIR *dir)
 		hook.fn = NULL;
 		fn();
 	}
-	return real(dir);
+	struct dirent *entry = real(dir);
+	if (entry && hook.after && strcmp(entry->d_name, hook.name) == 0) {
+		void (*after)(void) = hook.after;
+		hook.after = NULL;
+		after();
+	}
+	return entry;
 }
 
 DIR *fdopendir(int fd)
@@ -271,9 +281,30 @@ static int remove_unprivileged(void *arg)
 	return 0;
 }
 
-static void directories_without_permissions_go(void **state)
+/* As on a kernel before 6.6. */
+static bool hide_fchmodat2(void)
 {
-	struct dir *dir = *state;
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 452, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { BJ_ARRAY_LEN(filter), filter };
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static int remove_unprivileged_on_an_old_kernel(void *arg)
+{
+	if (!hide_fchmodat2())
+		return CHILD_SKIPPED;
+	CHILD_CHECK(syscall(452, AT_FDCWD, "/", 0755, 0) < 0 && errno == ENOSYS);
+	return remove_unprivileged(arg);
+}
+
+static void make_locked_tree(const struct dir *dir)
+{
 	assert_int_equal(mkdirat(dir->fd, "t", 0755), 0);
 	for (unsigned int i = 0; i < 8; i++) {
 		char name[32];
@@ -285,7 +316,18 @@ static void directories_without_permissions_go(void **state)
 		assert_int_equal(fchmodat(dir->fd, name, i << 6 | 07, 0), 0);
 	}
 	assert_int_equal(fchmodat(dir->fd, "t", 0500, 0), 0);
-	expect_child_ok(remove_unprivileged, dir, "");
+}
+
+static void directories_without_permissions_go(void **state)
+{
+	make_locked_tree(*state);
+	expect_child_ok(remove_unprivileged, *state, "");
+}
+
+static void they_go_on_an_old_kernel_too(void **state)
+{
+	make_locked_tree(*state);
+	expect_child_ok(remove_unprivileged_on_an_old_kernel, *state, "seccomp is refused");
 }
 
 static int remove_from_a_locked_parent(void *arg)
@@ -386,6 +428,29 @@ static void a_directory_moved_during_the_walk_ends_it(void **state)
 	assert_int_equal(bj_remove_tree(dir->fd, "t"), 0);
 }
 
+static void swap_directory_for_link(void)
+{
+	assert_int_equal(unlinkat(top->fd, "t/swapped", AT_REMOVEDIR), 0);
+	assert_int_equal(symlinkat("../kept", top->fd, "t/swapped"), 0);
+}
+
+/* Between the look at an entry and its opening it becomes a link. */
+static void a_directory_that_turns_into_a_link_is_not_followed(void **state)
+{
+	struct dir *dir = *state;
+	assert_int_equal(mkdirat(dir->fd, "kept", 0755), 0);
+	make_file(dir->fd, "kept/f");
+	assert_int_equal(mkdirat(dir->fd, "t", 0755), 0);
+	assert_int_equal(mkdirat(dir->fd, "t/swapped", 0755), 0);
+	hook.name = "swapped";
+	hook.after = swap_directory_for_link;
+	assert_int_equal(bj_remove_tree(dir->fd, "t"), -ENOTDIR);
+	assert_null(hook.after);
+	assert_true(exists(dir->fd, "kept/f"));
+	assert_int_equal(bj_remove_tree(dir->fd, "t"), 0);
+	assert_true(exists(dir->fd, "kept/f"));
+}
+
 static void add_a_late_file(void)
 {
 	make_file(top->fd, "t/late");
@@ -459,9 +524,11 @@ int main(void)
 		DIR_TEST(ten_thousand_levels_go_with_22_descriptors),
 		DIR_TEST(siblings_at_every_level_go),
 		DIR_TEST(directories_without_permissions_go),
+		DIR_TEST(they_go_on_an_old_kernel_too),
 		DIR_TEST(a_parent_that_is_not_ours_is_left_alone),
 		DIR_TEST(a_mount_point_is_not_entered_and_the_rest_goes),
 		DIR_TEST(a_directory_moved_during_the_walk_ends_it),
+		DIR_TEST(a_directory_that_turns_into_a_link_is_not_followed),
 		DIR_TEST(a_file_added_during_the_walk_goes_too),
 		DIR_TEST(each_allocation_may_fail),
 		DIR_TEST(each_directory_stream_may_fail),
