@@ -131,8 +131,8 @@ void bj_store_count_locked(struct bj_store *store, const struct bj_store_entry *
 void bj_store_uncount_locked(struct bj_store *store, const struct bj_store_entry *entry);
 void bj_store_pin_locked(struct bj_store *store, struct bj_store_entry *entry);
 void bj_store_unpin_locked(struct bj_store *store, struct bj_store_entry *entry);
-/** Removes the file of an entry that the caller has put in REMOVING, then the entry. Releases the lock meanwhile. */
-void bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry);
+/** Removes the file of an entry that the caller has put in REMOVING, then the entry. Releases the lock meanwhile. False: it stays. */
+bool bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry);
 /** Evicts until @incoming_bytes more fit below the limit, or nothing evictable is left. Releases the lock meanwhile. */
 void bj_store_evict_locked(struct bj_store *store, uint64_t incoming_bytes);
 /** Frees all entries (at close). */

@@ -105,7 +105,8 @@ static void drop_damaged_locked(struct bj_store *store, struct bj_store_entry *e
 {
 	store->stats.n_damaged++;
 	bj_store_move_locked(store, entry, BJ_ENTRY_REMOVING);
-	bj_store_remove_locked(store, entry);
+	(void)bj_store_remove_locked(store,
+				     entry); /* what stays is suspect, and found damaged again */
 }
 
 /* Makes a SUSPECT entry PRESENT, or drops it. The lock is released meanwhile. */

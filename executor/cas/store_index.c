@@ -103,7 +103,8 @@ bool bj_store_key_parse(struct bj_str name, enum bj_digest_fn fn, struct bj_stor
 	struct bj_err err = BJ_ERR_NULL;
 	uint64_t size_bytes = 0;
 	struct bj_str hex = bj_str_cut(&name, '-');
-	if (hex.len != 2 * bj_digest_fn_len(fn)) /* "." and "..", for which no text needs to be made */
+	if (hex.len !=
+	    2 * bj_digest_fn_len(fn)) /* "." and "..", for which no text needs to be made */
 		return false;
 	if (!bj_str_to_u64(name, &size_bytes) || size_bytes > INT64_MAX)
 		return false;
@@ -296,7 +297,7 @@ static int unlink_file(struct bj_store *store, const struct bj_store_key *key)
 	return -errno;
 }
 
-void bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry)
+bool bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry)
 {
 	bj_assert(entry->state == BJ_ENTRY_REMOVING);
 	bj_store_uncount_locked(store, entry);
@@ -306,6 +307,7 @@ void bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry
 	if (r < 0) /* the file stays, and so must its bytes; whoever asks for it hashes it */
 		bj_store_count_locked(store, entry);
 	bj_store_move_locked(store, entry, r < 0 ? BJ_ENTRY_SUSPECT : BJ_ENTRY_ABSENT);
+	return r == 0;
 }
 
 static uint64_t total_bytes_locked(const struct bj_store *store)
@@ -326,7 +328,6 @@ void bj_store_evict_locked(struct bj_store *store, uint64_t incoming_bytes)
 	while (n_left-- > 0 && store->oldest && is_over_limit_locked(store, incoming_bytes)) {
 		struct bj_store_entry *victim = store->oldest;
 		bj_store_move_locked(store, victim, BJ_ENTRY_REMOVING);
-		store->stats.n_evicted++;
-		bj_store_remove_locked(store, victim);
+		store->stats.n_evicted += bj_store_remove_locked(store, victim);
 	}
 }
