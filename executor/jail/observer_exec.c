@@ -18,7 +18,7 @@
 
 enum { MAX_PROGRAM_HEADERS = 64 };
 
-/* "#!", blanks, the path up to a blank or the end of the line. A line that does not end within the head is cut, or refused, by the kernel. */
+/* "#!", blanks, the path up to a blank or the end of the line, or of the file. What does not end within the head the kernel refuses as cut. */
 static size_t script_interpreter(const char *head, size_t len, char *out)
 {
 	size_t from = 2;
@@ -30,7 +30,7 @@ static size_t script_interpreter(const char *head, size_t len, char *out)
 	while (to < len && head[to] != ' ' && head[to] != '\t' && head[to] != '\n' &&
 	       head[to] != '\0')
 		to++;
-	if (to == len || to == from)
+	if (to == from || (to == len && len == BJ_EXEC_HEAD))
 		return 0;
 	memcpy(out, head + from, to - from);
 	out[to - from] = '\0';

@@ -311,7 +311,10 @@ static void find(int root_fd, const char *path, unsigned int flags, struct bj_fo
 		fd = open_in_root(root_fd, path, open_flags, 0);
 	}
 	if (fd < 0) {
-		out->error = fd == -EAGAIN ? -1 : -fd;
+		out->error = -fd;
+		/* The caller's path may be shorter, for it is relative. */
+		if (fd == -EAGAIN || (fd == -ENAMETOOLONG && strlen(path) >= PATH_MAX))
+			out->error = -1;
 		if (out->through_link && (fd == -ENOENT || fd == -ENOTDIR))
 			follow_links(root_fd, path, resolved);
 		return;
