@@ -11,8 +11,8 @@
  * noted by inode, so that reading again does not go down into it again; each directory is therefore entered once, and
  * the walk ends. No path longer than one name is ever used, so neither PATH_MAX nor the depth matters.
  *
- * Directories are opened with RESOLVE_NO_XDEV: a mount point that was left behind is an error (EXDEV), never a way to
- * somebody's files.
+ * Directories are opened with RESOLVE_NO_XDEV, downwards and upwards: a mount point that was left behind is an error
+ * (EXDEV), never a way to somebody's files, and whatever else goes wrong the walk stays on the mount where it began.
  */
 #include "executor/base/fd.h"
 
@@ -225,9 +225,12 @@ static int visit_entry(struct walk *walk, struct level *level, const struct dire
 /* Opens again, from below, the closed level @want above @child. NULL with errno set on failure. */
 static DIR *reopen_parent(struct inode_id want, const struct level *child)
 {
-	int fd = openat(dirfd(child->dir), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
+	/* not across a mount: the walk did not come down one */
+	int fd = open_dir(dirfd(child->dir), "..");
+	if (fd < 0) {
+		errno = -fd;
 		return NULL;
+	}
 	DIR *dir = NULL;
 	struct stat st;
 	if (fstat(fd, &st) == 0) {
