@@ -27,8 +27,9 @@
 
 enum {
 	KEEP_CAPS_BITS = SECBIT_NO_SETUID_FIXUP,
-	FINAL_BITS = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
-		     SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
+	FINAL_BITS = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+		     SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+		     SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
 };
 
 static int take_slot_ids(const struct bj_jail_slot_spec *slot, struct bj_wire_failed *failed)
@@ -46,7 +47,8 @@ static int take_slot_ids(const struct bj_jail_slot_spec *slot, struct bj_wire_fa
 	return 0;
 }
 
-static int put_proc(const char *path, const char *text, const char *step, struct bj_wire_failed *failed)
+static int put_proc(const char *path, const char *text, const char *step,
+		    struct bj_wire_failed *failed)
 {
 	bj_cleanup(bj_close_fdp) int fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -56,10 +58,12 @@ static int put_proc(const char *path, const char *text, const char *step, struct
 	return 0;
 }
 
-static int put_map(const char *path, unsigned inside, unsigned outside, const char *step, struct bj_wire_failed *failed)
+static int put_map(const char *path, unsigned inside, unsigned outside, const char *step,
+		   struct bj_wire_failed *failed)
 {
 	char text[64];
-	(void)snprintf(text, sizeof(text), "%u %u 1\n", inside, outside); /* two 32-bit numbers fit */
+	(void)snprintf(text, sizeof(text), "%u %u 1\n", inside,
+		       outside); /* two 32-bit numbers fit */
 	return put_proc(path, text, step, failed);
 }
 

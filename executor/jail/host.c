@@ -17,7 +17,8 @@
 #include "executor/jail/jail-internal.h"
 #include "executor/jail/mnt-internal.h"
 
-static int put_proc(const char *path, const char *text, const char *step, struct bj_wire_failed *failed)
+static int put_proc(const char *path, const char *text, const char *step,
+		    struct bj_wire_failed *failed)
 {
 	bj_cleanup(bj_close_fdp) int fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -30,7 +31,8 @@ static int put_proc(const char *path, const char *text, const char *step, struct
 static int become_root_inside(struct bj_wire_failed *failed)
 {
 	char uid_map[64], gid_map[64];
-	(void)snprintf(uid_map, sizeof(uid_map), "0 %u 1\n", (unsigned)geteuid()); /* two 32-bit numbers fit */
+	(void)snprintf(uid_map, sizeof(uid_map), "0 %u 1\n",
+		       (unsigned)geteuid()); /* two 32-bit numbers fit */
 	(void)snprintf(gid_map, sizeof(gid_map), "0 %u 1\n", (unsigned)getegid());
 	if (unshare(CLONE_NEWUSER) < 0)
 		return bj_fail(failed, "user-namespace", "unshare", errno, "");
@@ -45,7 +47,8 @@ static int mount_work(const char *work_dir, uint64_t work_bytes, struct bj_wire_
 	char options[96];
 	/* An entry takes about a KiB of kernel memory that the size does not count. */
 	uint64_t inodes = BJ_MAX(work_bytes / 1024, (uint64_t)65536);
-	(void)snprintf(options, sizeof(options), "mode=0711,size=%" PRIu64 ",nr_inodes=%" PRIu64, work_bytes, inodes);
+	(void)snprintf(options, sizeof(options), "mode=0711,size=%" PRIu64 ",nr_inodes=%" PRIu64,
+		       work_bytes, inodes);
 	int r = bj_mkdir_p(AT_FDCWD, work_dir, 0700);
 	if (r < 0)
 		return bj_fail(failed, "work-area", "mkdir", -r, work_dir);
@@ -63,7 +66,8 @@ int bj_jail_enter_host(const char *work_dir, uint64_t work_bytes, enum bj_jail_p
 {
 	struct bj_wire_failed failed;
 	bool root = geteuid() == 0;
-	if ((!root && become_root_inside(&failed) < 0) || mount_work(work_dir, work_bytes, &failed) < 0)
+	if ((!root && become_root_inside(&failed) < 0) ||
+	    mount_work(work_dir, work_bytes, &failed) < 0)
 		return bj_jail_fail(&failed, BJ_FAILED_PRECONDITION, out_failure, err);
 	*out_profile = root ? BJ_PROFILE_PRIVILEGED : BJ_PROFILE_USERNS;
 	return 0;

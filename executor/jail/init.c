@@ -58,7 +58,8 @@ BJ_NORETURN static void give_up(const struct bj_init *in, const struct bj_wire_f
 static int mount_proc(bool proc_below, struct bj_wire_failed *failed)
 {
 	bj_cleanup(bj_close_fdp) int proc = bj_mnt_make(
-		"proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, "mount-proc", failed);
+		"proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+		"mount-proc", failed);
 	if (proc < 0)
 		return -1;
 	if (proc_below && umount2("/proc", MNT_DETACH) < 0)
@@ -76,7 +77,8 @@ static int narrow_writes(const struct bj_jail_spec *spec, struct bj_wire_failed 
 		return -1;
 	for (size_t i = 0; i < spec->n_writable; i++) {
 		const char *path = spec->writable[i].ptr;
-		bj_cleanup(bj_close_fdp) int at = bj_open_beneath(root, path, O_PATH | O_DIRECTORY, 0);
+		bj_cleanup(bj_close_fdp) int at =
+			bj_open_beneath(root, path, O_PATH | O_DIRECTORY, 0);
 		if (at < 0)
 			return bj_fail(failed, "strict", "openat2", -at, path);
 		bj_cleanup(bj_close_fdp) int mnt = bj_mnt_clone(at, "", 0, "strict", failed);
@@ -124,14 +126,26 @@ static int set_fds(struct bj_init *in, struct bj_wire_failed *failed)
 	return 0;
 }
 
+/** The same on every slot, whatever the executor raised for itself. Hard limits stay the host's. */
 static int set_limits(struct bj_wire_failed *failed)
 {
-	struct rlimit core;
-	if (getrlimit(RLIMIT_CORE, &core) < 0)
-		return bj_fail(failed, "limits", "getrlimit", errno, "core");
-	core.rlim_cur = 0;
-	if (setrlimit(RLIMIT_CORE, &core) < 0)
-		return bj_fail(failed, "limits", "setrlimit", errno, "core");
+	static const struct {
+		__rlimit_resource_t what;
+		rlim_t soft;
+		const char *name;
+	} limits[] = {
+		{ RLIMIT_CORE, 0, "core" },
+		{ RLIMIT_NOFILE, 16384, "nofile" },
+		{ RLIMIT_STACK, 8 << 20, "stack" },
+	};
+	for (size_t i = 0; i < BJ_ARRAY_LEN(limits); i++) {
+		struct rlimit r;
+		if (getrlimit(limits[i].what, &r) < 0)
+			return bj_fail(failed, "limits", "getrlimit", errno, limits[i].name);
+		r.rlim_cur = BJ_MIN(limits[i].soft, r.rlim_max);
+		if (setrlimit(limits[i].what, &r) < 0)
+			return bj_fail(failed, "limits", "setrlimit", errno, limits[i].name);
+	}
 	return 0;
 }
 
@@ -164,11 +178,13 @@ static int exec_search(char *const *argv, char *const *envp)
 		if (len + 1 + name_len < sizeof(full)) {
 			memcpy(full, path, len);
 			full[len] = '/';
-			memcpy(full + len + (len > 0), name, name_len + 1); /* an empty entry is the working directory */
+			memcpy(full + len + (len > 0), name,
+			       name_len + 1); /* an empty entry is the working directory */
 			(void)execve(full, argv, envp);
 			if (errno == EACCES)
 				best = EACCES;
-			else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE && errno != ENODEV && errno != ETIMEDOUT)
+			else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE &&
+				 errno != ENODEV && errno != ETIMEDOUT)
 				return errno;
 		}
 		path = path[len] == ':' ? path + len + 1 : NULL;
@@ -176,7 +192,8 @@ static int exec_search(char *const *argv, char *const *envp)
 	return best;
 }
 
-BJ_NORETURN static void command_fails(const char *step, const char *call, int errnum, const char *path)
+BJ_NORETURN static void command_fails(const char *step, const char *call, int errnum,
+				      const char *path)
 {
 	(void)bj_fail(&shared.failed, step, call, errnum, path);
 	shared.has_failed = true;
@@ -212,7 +229,8 @@ static int command_main(void *arg)
 	wait_for_go(in, listener);
 	shared.go_ns = bj_now_ns();
 	shared.exec_errno = exec_search(in->argv, in->envp);
-	_exit(shared.exec_errno == ENOENT || shared.exec_errno == ENOTDIR ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+	_exit(shared.exec_errno == ENOENT || shared.exec_errno == ENOTDIR ? EXIT_NOT_FOUND
+									  : EXIT_NOT_EXECUTABLE);
 }
 
 /* ---- life as pid 1 ---- */
@@ -240,7 +258,8 @@ static void reap(struct watch *w, int flags)
 		if (pid < 0) {
 			if (errno == EINTR)
 				continue;
-			w->none_left = true; /* ECHILD: every process of the namespace descends from us */
+			w->none_left =
+				true; /* ECHILD: every process of the namespace descends from us */
 			return;
 		}
 		if (pid != w->command)
@@ -276,7 +295,8 @@ static void list_one(int proc, const char *name, int32_t pid, struct bj_wire_exi
 		return;
 	uint32_t i = out->n_listed++;
 	out->strays[i].pid = pid;
-	(void)snprintf(out->strays[i].comm, sizeof(out->strays[i].comm), "%s", comm + 1); /* 15 bytes at most */
+	(void)snprintf(out->strays[i].comm, sizeof(out->strays[i].comm), "%s",
+		       comm + 1); /* 15 bytes at most */
 	(void)read_proc(proc, name, "cmdline", out->strays[i].argv0, sizeof(out->strays[i].argv0));
 }
 
@@ -346,7 +366,8 @@ BJ_NORETURN static void finish(struct watch *w, int event_fd)
 		w->out.own_system_ns = timeval_ns(own.ru_stime);
 	}
 	w->out.exec_errno = shared.exec_errno;
-	(void)!bj_wire_send(event_fd, BJ_WIRE_EXITED, &w->out, sizeof(w->out), NULL, 0); /* detail only */
+	(void)!bj_wire_send(event_fd, BJ_WIRE_EXITED, &w->out, sizeof(w->out), NULL,
+			    0); /* detail only */
 	_exit(exit_code(w->out.raw_status));
 }
 
@@ -381,7 +402,8 @@ void bj_init_main(const struct bj_init *borrowed)
 	if (prepare(&in, &failed) < 0)
 		give_up(&in, &failed);
 	struct watch w = { 0 };
-	w.command = clone(command_main, command_stack + sizeof(command_stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &in);
+	w.command = clone(command_main, command_stack + sizeof(command_stack),
+			  CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &in);
 	if (w.command < 0) {
 		(void)bj_fail(&failed, "clone-command", "clone", errno, "");
 		give_up(&in, &failed);

@@ -12,8 +12,8 @@
 #include "executor/jail/wire-internal.h"
 
 struct bj_jail {
-	pid_t pid;          /* zygote; -1 once reaped */
-	int sock;           /* seqpacket to it */
+	pid_t pid; /* zygote; -1 once reaped */
+	int sock;  /* seqpacket to it */
 	enum bj_jail_profile profile;
 	uint32_t slot_uid, slot_gid;
 	struct bj_buf spec; /* encoded, reused from action to action */
@@ -23,6 +23,7 @@ struct bj_jail {
 const char *bj_jail_hint(const char *step, const char *syscall, int sys_errno);
 
 /** A failed step as data and as an error. @code: FAILED_PRECONDITION or INTERNAL. @out: may be NULL. Return: -code. */
-int bj_jail_fail(const struct bj_wire_failed *failed, enum bj_code code, struct bj_jail_failure *out, struct bj_err *err);
+int bj_jail_fail(const struct bj_wire_failed *failed, enum bj_code code,
+		 struct bj_jail_failure *out, struct bj_err *err);
 
 #endif

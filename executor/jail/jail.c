@@ -65,7 +65,8 @@ static int await_up(struct bj_jail *jail, struct bj_jail_failure *out_failure, s
 	if (r < 0)
 		return bj_err_errno(err, -r, "jail: answer of belljar-jail");
 	if (r == 0)
-		return bj_err_set(err, BJ_INTERNAL, "jail: belljar-jail ended before its template stood");
+		return bj_err_set(err, BJ_INTERNAL,
+				  "jail: belljar-jail ended before its template stood");
 	bj_wire_drop(&msg);
 	if (msg.type == BJ_WIRE_UP)
 		return 0;
@@ -97,8 +98,9 @@ static int start(struct bj_jail *jail, const char *binary, const struct bj_jail_
 	return await_up(jail, out_failure, err);
 }
 
-int bj_jail_start(const char *binary, const struct bj_jail_slot_spec *spec, struct bj_jail **out_jail,
-		  struct bj_jail_failure *out_failure, struct bj_err *err)
+int bj_jail_start(const char *binary, const struct bj_jail_slot_spec *spec,
+		  struct bj_jail **out_jail, struct bj_jail_failure *out_failure,
+		  struct bj_err *err)
 {
 	struct bj_jail *jail = bj_calloc(1, sizeof(*jail));
 	if (!jail)

@@ -10,18 +10,28 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "executor/base/str.h"
 #include "executor/jail/zygote-internal.h"
 
-enum { SOCKET_FD = 3 };
+enum { SOCKET_FD = 3, KERNEL_NSIG = 64 };
+
+/** What rt_sigaction(2) takes on x86-64 and arm64; all zero is SIG_DFL. */
+struct kernel_sigaction {
+	void *handler;
+	unsigned long flags;
+	void *restorer;
+	uint64_t mask;
+};
 
 static bool is_our_socket(void)
 {
 	int type = 0;
 	socklen_t len = sizeof(type);
-	return getsockopt(SOCKET_FD, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
+	return getsockopt(SOCKET_FD, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+	       type == SOCK_SEQPACKET;
 }
 
 /** What every process of every action inherits: no descriptor of the executor, no ignored signal, nothing blocked. */
@@ -31,8 +41,11 @@ static int clean_slate(void)
 		return -1;
 	if (fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return -1;
-	for (int sig = 1; sig < NSIG; sig++)
-		(void)signal(sig, SIG_DFL); /* KILL, STOP and libc's own refuse, rightly */
+	/* The bare call: libc's signal() leaves out the two numbers that it keeps for itself, and they may be inherited as ignored. */
+	struct kernel_sigaction action = { 0 };
+	for (int sig = 1; sig <= KERNEL_NSIG; sig++)
+		(void)syscall(SYS_rt_sigaction, sig, &action, NULL,
+			      sizeof(action.mask)); /* KILL and STOP refuse, rightly */
 	sigset_t none;
 	(void)sigemptyset(&none);
 	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
@@ -44,7 +57,8 @@ static int clean_slate(void)
 static bool bind_to_parent(const char *parent)
 {
 	uint64_t pid;
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || !bj_str_to_u64(bj_str_of(parent), &pid))
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
+	    !bj_str_to_u64(bj_str_of(parent), &pid))
 		return false;
 	return (uint64_t)getppid() == pid;
 }

@@ -42,10 +42,12 @@ static ssize_t enter_common(const struct bj_template *t, const struct bj_jail_sp
 	char path[4096];
 	memcpy(path, dir.ptr, len);
 	path[len] = '\0';
-	bj_cleanup(bj_close_fdp) int fd = bj_open_beneath(t->work_fd, path, O_PATH | O_DIRECTORY, 0);
+	bj_cleanup(bj_close_fdp) int fd =
+		bj_open_beneath(t->work_fd, path, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return bj_fail(failed, "overlay", "openat2", -fd, path);
-	return fchdir(fd) < 0 ? bj_fail(failed, "overlay", "fchdir", errno, path) : (ssize_t)len + 1;
+	return fchdir(fd) < 0 ? bj_fail(failed, "overlay", "fchdir", errno, path)
+			      : (ssize_t)len + 1;
 }
 
 static int open_overlay(const struct bj_template *t, const struct bj_jail_slot_spec *slot,
@@ -55,9 +57,12 @@ static int open_overlay(const struct bj_template *t, const struct bj_jail_slot_s
 	if (skip < 0)
 		return -1;
 	struct bj_mnt_option options[8] = {
-		{ "lowerdir", spec->lower.ptr + skip }, { "upperdir", spec->upper.ptr + skip },
-		{ "workdir", spec->ovl.ptr + skip },	{ "index", "off" },
-		{ "xino", "off" },			{ "metacopy", "off" },
+		{ "lowerdir", spec->lower.ptr + skip },
+		{ "upperdir", spec->upper.ptr + skip },
+		{ "workdir", spec->ovl.ptr + skip },
+		{ "index", "off" },
+		{ "xino", "off" },
+		{ "metacopy", "off" },
 	};
 	size_t n = 6;
 	if (slot->profile == BJ_PROFILE_PRIVILEGED)
@@ -70,16 +75,19 @@ static int open_overlay(const struct bj_template *t, const struct bj_jail_slot_s
 }
 
 /** A directory of the work area as a mount. */
-static int open_dir(const struct bj_template *t, struct bj_str path, const char *step, struct bj_wire_failed *failed)
+static int open_dir(const struct bj_template *t, struct bj_str path, const char *step,
+		    struct bj_wire_failed *failed)
 {
-	bj_cleanup(bj_close_fdp) int dir = bj_open_beneath(t->work_fd, path.ptr, O_PATH | O_DIRECTORY, 0);
+	bj_cleanup(bj_close_fdp) int dir =
+		bj_open_beneath(t->work_fd, path.ptr, O_PATH | O_DIRECTORY, 0);
 	if (dir < 0)
 		return bj_fail(failed, step, "openat2", -dir, path.ptr);
 	return bj_mnt_clone(dir, "", LAYER_ATTRS, step, failed);
 }
 
-int bj_layers_open(const struct bj_template *t, const struct bj_jail_slot_spec *slot, const struct bj_jail_spec *spec,
-		   struct bj_layers *out_layers, struct bj_wire_failed *failed)
+int bj_layers_open(const struct bj_template *t, const struct bj_jail_slot_spec *slot,
+		   const struct bj_jail_spec *spec, struct bj_layers *out_layers,
+		   struct bj_wire_failed *failed)
 {
 	struct bj_layers l = BJ_LAYERS_NULL;
 	l.exec_fd = open_overlay(t, slot, spec, failed);

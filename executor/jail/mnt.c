@@ -13,7 +13,8 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-int bj_fail(struct bj_wire_failed *failed, const char *step, const char *syscall, int errnum, const char *path)
+int bj_fail(struct bj_wire_failed *failed, const char *step, const char *syscall, int errnum,
+	    const char *path)
 {
 	*failed = (struct bj_wire_failed){ .sys_errno = errnum };
 	(void)snprintf(failed->step, sizeof(failed->step), "%s", step); /* cut is fine */
@@ -22,8 +23,8 @@ int bj_fail(struct bj_wire_failed *failed, const char *step, const char *syscall
 	return -1;
 }
 
-static int configure(int fs, const struct bj_mnt_option *options, size_t n_options, const char *step,
-		     struct bj_wire_failed *failed)
+static int configure(int fs, const struct bj_mnt_option *options, size_t n_options,
+		     const char *step, struct bj_wire_failed *failed)
 {
 	for (size_t i = 0; i < n_options; i++) {
 		const struct bj_mnt_option *o = &options[i];
@@ -37,8 +38,8 @@ static int configure(int fs, const struct bj_mnt_option *options, size_t n_optio
 	return 0;
 }
 
-int bj_mnt_make(const char *fstype, const struct bj_mnt_option *options, size_t n_options, unsigned attrs,
-		const char *step, struct bj_wire_failed *failed)
+int bj_mnt_make(const char *fstype, const struct bj_mnt_option *options, size_t n_options,
+		unsigned attrs, const char *step, struct bj_wire_failed *failed)
 {
 	bj_cleanup(bj_close_fdp) int fs = fsopen(fstype, FSOPEN_CLOEXEC);
 	if (fs < 0)
@@ -49,15 +50,19 @@ int bj_mnt_make(const char *fstype, const struct bj_mnt_option *options, size_t 
 	return mnt >= 0 ? mnt : bj_fail(failed, step, "fsmount", errno, fstype);
 }
 
-static int set_attr(int dirfd, const char *path, unsigned flags, uint64_t attrs, uint64_t propagation)
+static int set_attr(int dirfd, const char *path, unsigned flags, uint64_t attrs,
+		    uint64_t propagation)
 {
 	struct mount_attr attr = { .attr_set = attrs, .propagation = propagation };
-	return mount_setattr(dirfd, path, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, &attr, sizeof(attr));
+	return mount_setattr(dirfd, path, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, &attr,
+			     sizeof(attr));
 }
 
-int bj_mnt_clone(int dirfd, const char *path, uint64_t attrs, const char *step, struct bj_wire_failed *failed)
+int bj_mnt_clone(int dirfd, const char *path, uint64_t attrs, const char *step,
+		 struct bj_wire_failed *failed)
 {
-	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW |
+			 AT_NO_AUTOMOUNT;
 	if (path[0] == '\0')
 		flags |= AT_EMPTY_PATH;
 	bj_cleanup(bj_close_fdp) int mnt = open_tree(dirfd, path, flags);
@@ -68,7 +73,8 @@ int bj_mnt_clone(int dirfd, const char *path, uint64_t attrs, const char *step, 
 	return BJ_STEAL_FD(mnt);
 }
 
-int bj_mnt_set(int dirfd, const char *path, uint64_t attrs, const char *step, struct bj_wire_failed *failed)
+int bj_mnt_set(int dirfd, const char *path, uint64_t attrs, const char *step,
+	       struct bj_wire_failed *failed)
 {
 	unsigned flags = path[0] == '\0' ? AT_EMPTY_PATH : 0;
 	if (set_attr(dirfd, path, flags, attrs, 0) < 0)
@@ -76,7 +82,8 @@ int bj_mnt_set(int dirfd, const char *path, uint64_t attrs, const char *step, st
 	return 0;
 }
 
-int bj_mnt_attach(int mnt_fd, int dirfd, const char *path, const char *step, struct bj_wire_failed *failed)
+int bj_mnt_attach(int mnt_fd, int dirfd, const char *path, const char *step,
+		  struct bj_wire_failed *failed)
 {
 	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (path[0] == '\0' ? MOVE_MOUNT_T_EMPTY_PATH : 0u);
 	if (move_mount(mnt_fd, "", dirfd, path, flags) < 0)

@@ -18,13 +18,25 @@
 /** Looked for in this order; a name that ends in '*' is a prefix of names in its directory. */
 static const char *const candidates[] = {
 	"/usr",
-	"/bin", "/sbin", "/lib*",
+	"/bin",
+	"/sbin",
+	"/lib*",
 	"/etc/alternatives",
-	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-	"/etc/java-*", "/etc/python3*", "/etc/perl",
-	"/etc/ssl/openssl.cnf", "/etc/ssl/certs",
-	"/etc/localtime", "/etc/timezone", "/etc/locale.alias",
-	"/etc/protocols", "/etc/services", "/etc/mime.types", "/etc/host.conf",
+	"/etc/ld.so.cache",
+	"/etc/ld.so.conf",
+	"/etc/ld.so.conf.d",
+	"/etc/java-*",
+	"/etc/python3*",
+	"/etc/perl",
+	"/etc/ssl/openssl.cnf",
+	"/etc/ssl/certs",
+	"/etc/localtime",
+	"/etc/timezone",
+	"/etc/locale.alias",
+	"/etc/protocols",
+	"/etc/services",
+	"/etc/mime.types",
+	"/etc/host.conf",
 };
 
 static const struct {
@@ -34,9 +46,11 @@ static const struct {
 			 "belljar:x:1000:1000:build action:/tmp:/bin/sh\n"
 			 "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
 	{ "/etc/group", "root:x:0:\nbelljar:x:1000:\nnogroup:x:65534:\n" },
-	{ "/etc/hosts", "127.0.0.1 localhost " BJ_JAIL_HOSTNAME "\n::1 localhost ip6-localhost ip6-loopback\n" },
-	{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\n"
-				"protocols: files\nservices: files\n" },
+	{ "/etc/hosts",
+	  "127.0.0.1 localhost " BJ_JAIL_HOSTNAME "\n::1 localhost ip6-localhost ip6-loopback\n" },
+	{ "/etc/nsswitch.conf",
+	  "passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\n"
+	  "protocols: files\nservices: files\n" },
 	{ "/etc/resolv.conf", "" },
 };
 
@@ -54,7 +68,8 @@ static bool is_covered(const struct list *l, struct bj_str path)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		struct bj_str root = l->roots[i].path;
-		bool below = bj_str_has_prefix(path, root) && (path.len == root.len || path.ptr[root.len] == '/');
+		bool below = bj_str_has_prefix(path, root) &&
+			     (path.len == root.len || path.ptr[root.len] == '/');
 		if (below && (!l->roots[i].is_link || path.len == root.len))
 			return true;
 	}
@@ -139,11 +154,14 @@ static int add_extra(struct list *l, struct bj_str extra, struct bj_err *err)
 	if (!given)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "jail: no memory");
 	if (given[0] != '/' || memchr(extra.ptr, '\0', extra.len))
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "jail: root \"%s\" is not an absolute path", given);
+		return bj_err_set(err, BJ_INVALID_ARGUMENT,
+				  "jail: root \"%s\" is not an absolute path", given);
 	if (!realpath(given, real))
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "jail: root \"%s\": %s", given, strerror(errno));
+		return bj_err_set(err, BJ_INVALID_ARGUMENT, "jail: root \"%s\": %s", given,
+				  strerror(errno));
 	if (strcmp(real, "/") == 0)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "jail: the whole host as a root leaves no wall");
+		return bj_err_set(err, BJ_INVALID_ARGUMENT,
+				  "jail: the whole host as a root leaves no wall");
 	add_path(l, real);
 	if (strcmp(given, real) != 0 && !is_covered(l, extra))
 		add_link(l, given);
@@ -166,7 +184,8 @@ static int copy_files(struct bj_arena *arena, struct bj_jail_slot_spec *spec)
 int bj_jail_default_roots(const struct bj_str *extra, size_t n_extra, struct bj_arena *arena,
 			  struct bj_jail_slot_spec *out_spec, struct bj_err *err)
 {
-	struct list l = { .arena = arena, .roots = BJ_ARENA_ARRAY(arena, struct bj_jail_root, MAX_ROOTS) };
+	struct list l = { .arena = arena,
+			  .roots = BJ_ARENA_ARRAY(arena, struct bj_jail_root, MAX_ROOTS) };
 	if (!l.roots)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "jail: no memory");
 	for (size_t i = 0; i < BJ_ARRAY_LEN(candidates); i++) {
@@ -183,7 +202,8 @@ int bj_jail_default_roots(const struct bj_str *extra, size_t n_extra, struct bj_
 	}
 	struct bj_jail_slot_spec files = { 0 };
 	if (l.no_memory || copy_files(arena, &files) < 0)
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "jail: no memory, or more than %d roots", MAX_ROOTS);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "jail: no memory, or more than %d roots", MAX_ROOTS);
 	out_spec->roots = l.roots;
 	out_spec->n_roots = l.n;
 	out_spec->files = files.files;

@@ -39,12 +39,12 @@ struct run {
 	const struct bj_jail_spec *spec;
 	const struct bj_jail_hooks *hooks;
 	struct bj_err *err; /* the caller's; set at most once */
-	int code;           /* <0: what the run ends with, err is set */
+	int code;	    /* <0: what the run ends with, err is set */
 
-	int event;          /* socket to init */
-	int out[2];         /* read ends of stdout and stderr; -EBADF at the end of file */
-	int pidfd;          /* init */
-	int root_fd;        /* init's root */
+	int event;   /* socket to init */
+	int out[2];  /* read ends of stdout and stderr; -EBADF at the end of file */
+	int pidfd;   /* init */
+	int root_fd; /* init's root */
 	struct bj_observer *observer;
 	bool observer_done; /* nobody uses the filter any more */
 
@@ -57,7 +57,7 @@ struct run {
 	bool event_closed;
 
 	enum bj_jail_end forced; /* BJ_END_TIMEOUT or BJ_END_CANCELLED once decided, else 0 */
-	uint64_t kill_ns;        /* when killing began; 0: not yet */
+	uint64_t kill_ns;	 /* when killing began; 0: not yet */
 	bool sent_sigkill;
 };
 
@@ -69,7 +69,8 @@ static void begin_kill(struct run *r)
 		return;
 	r->kill_ns = bj_now_ns();
 	if (r->has_go)
-		(void)!bj_wire_send(r->event, BJ_WIRE_KILL, NULL, 0, NULL, 0); /* else SIGKILL follows */
+		(void)!bj_wire_send(r->event, BJ_WIRE_KILL, NULL, 0, NULL,
+				    0); /* else SIGKILL follows */
 }
 
 /** Keeps the first error and ends the action. */
@@ -89,7 +90,8 @@ static void push_kill(struct run *r)
 	if (!r->kill_ns || !due || r->sent_sigkill || r->pidfd < 0)
 		return;
 	r->sent_sigkill = true;
-	(void)pidfd_send_signal(r->pidfd, SIGKILL, NULL, 0); /* fails only when it is dead already */
+	(void)pidfd_send_signal(r->pidfd, SIGKILL, NULL,
+				0); /* fails only when it is dead already */
 }
 
 /* ---- starting it ---- */
@@ -105,7 +107,8 @@ static int open_pipe(const struct bj_jail *jail, int *out_read, int *out_write, 
 	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
 		return bj_err_errno(err, errno, "jail: fcntl");
 	/* The command may open /dev/stdout anew: then the pipe's owner counts. */
-	if (jail->profile == BJ_PROFILE_PRIVILEGED && fchown(fds[1], jail->slot_uid, jail->slot_gid) < 0)
+	if (jail->profile == BJ_PROFILE_PRIVILEGED &&
+	    fchown(fds[1], jail->slot_uid, jail->slot_gid) < 0)
 		return bj_err_errno(err, errno, "jail: chown of a pipe");
 	return 0;
 }
@@ -126,7 +129,8 @@ static int send_run(struct run *r, const int fds[3])
 static int start(struct run *r)
 {
 	if (r->spec->observe != BJ_OBSERVE_OFF && !r->hooks->observer)
-		return bj_err_set(r->err, BJ_INVALID_ARGUMENT, "jail: observe is %s without observer hooks",
+		return bj_err_set(r->err, BJ_INVALID_ARGUMENT,
+				  "jail: observe is %s without observer hooks",
 				  bj_observe_name(r->spec->observe));
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -179,7 +183,8 @@ static bool start_observer(struct run *r)
 		fail_step(r, "observer-listener", "pidfd_getfd", errno);
 		return false;
 	}
-	int code = bj_observer_new(listener, r->root_fd, r->spec->observe, r->hooks->observer, &r->observer, r->err);
+	int code = bj_observer_new(listener, r->root_fd, r->spec->observe, r->hooks->observer,
+				   &r->observer, r->err);
 	if (code < 0) {
 		end_with(r, code);
 		return false;
@@ -203,7 +208,8 @@ static void maybe_go(struct run *r)
 /* ---- messages ---- */
 
 /** Copies the body into its place when type and size are right. */
-static bool take(const struct bj_wire_msg *msg, const void *body, void *out, size_t n_bytes, bool *out_has)
+static bool take(const struct bj_wire_msg *msg, const void *body, void *out, size_t n_bytes,
+		 bool *out_has)
 {
 	if (msg->n_bytes != n_bytes || msg->in_memfd)
 		return false;
@@ -251,10 +257,12 @@ static void zygote_gone(struct run *r)
 	if (r->pidfd >= 0) {
 		(void)pidfd_send_signal(r->pidfd, SIGKILL, NULL, 0);
 		struct pollfd p = { .fd = r->pidfd, .events = POLLIN };
-		(void)poll(&p, 1, (int)(GIVE_UP_NS / BJ_NS_PER_MS)); /* a bound against hanging only */
+		(void)poll(&p, 1,
+			   (int)(GIVE_UP_NS / BJ_NS_PER_MS)); /* a bound against hanging only */
 	}
 	if (r->code == 0)
-		r->code = bj_err_set(r->err, BJ_UNAVAILABLE, "jail: the slot's belljar-jail died while an action ran");
+		r->code = bj_err_set(r->err, BJ_UNAVAILABLE,
+				     "jail: the slot's belljar-jail died while an action ran");
 	r->has_done = true;
 }
 
@@ -330,7 +338,8 @@ static void handle_observer(struct run *r, short revents)
 		struct bj_err ignored = BJ_ERR_NULL;
 		int code = bj_observer_handle(r->observer, r->code == 0 ? r->err : &ignored);
 		if (code < 0) {
-			r->observer_done = true; /* its calls fail with ENOSYS from now on: the action must not go on */
+			r->observer_done =
+				true; /* its calls fail with ENOSYS from now on: the action must not go on */
 			end_with(r, r->code == 0 ? code : r->code);
 		}
 	} else if (revents & (POLLHUP | POLLERR)) {
@@ -340,10 +349,13 @@ static void handle_observer(struct run *r, short revents)
 
 enum { P_OBSERVER, P_ZYGOTE, P_EVENT, P_STDOUT, P_STDERR, P_CANCEL, N_POLL };
 
-static int wait_ready(const struct run *r, struct pollfd p[N_POLL], uint64_t deadline_ns, int cancel_fd)
+static int wait_ready(const struct run *r, struct pollfd p[N_POLL], uint64_t deadline_ns,
+		      int cancel_fd)
 {
 	bool killing = r->kill_ns != 0;
-	p[P_OBSERVER] = (struct pollfd){ r->observer && !r->observer_done ? bj_observer_fd(r->observer) : -1, POLLIN, 0 };
+	p[P_OBSERVER] = (struct pollfd){
+		r->observer && !r->observer_done ? bj_observer_fd(r->observer) : -1, POLLIN, 0
+	};
 	p[P_ZYGOTE] = (struct pollfd){ r->jail->sock, POLLIN, 0 };
 	p[P_EVENT] = (struct pollfd){ r->event_closed ? -1 : r->event, POLLIN, 0 };
 	p[P_STDOUT] = (struct pollfd){ r->out[0], POLLIN, 0 };
@@ -364,7 +376,9 @@ static void check_limits(struct run *r, const struct pollfd p[N_POLL], uint64_t 
 	push_kill(r);
 	if (r->kill_ns && now >= r->kill_ns + GIVE_UP_NS) {
 		if (r->code == 0)
-			r->code = bj_err_set(r->err, BJ_UNAVAILABLE, "jail: processes of the action do not die; the slot is given up");
+			r->code = bj_err_set(
+				r->err, BJ_UNAVAILABLE,
+				"jail: processes of the action do not die; the slot is given up");
 		r->has_done = true;
 	}
 }
@@ -413,7 +427,8 @@ static void judge_status(const struct run *r, struct bj_jail_result *out)
 {
 	int status = r->done.wait_status;
 	const struct bj_wire_exited *e = r->has_exited ? &r->exited : NULL;
-	if (WIFSIGNALED(status)) { /* init itself: the whole namespace was killed from outside, by us or by the kernel */
+	if (WIFSIGNALED(
+		    status)) { /* init itself: the whole namespace was killed from outside, by us or by the kernel */
 		out->end = r->forced ? r->forced : BJ_END_SIGNALED;
 		out->signal = WTERMSIG(status);
 		out->exit_code = 128 + out->signal;
@@ -457,7 +472,8 @@ static void judge_usage(const struct run *r, struct bj_jail_result *out)
 
 static enum bj_code failure_code(int sys_errno)
 {
-	return sys_errno == ENOMEM || sys_errno == EBADMSG || sys_errno == EIO || sys_errno == EMFILE || sys_errno == ENFILE
+	return sys_errno == ENOMEM || sys_errno == EBADMSG || sys_errno == EIO ||
+			       sys_errno == EMFILE || sys_errno == ENFILE
 		       ? BJ_INTERNAL
 		       : BJ_FAILED_PRECONDITION;
 }
@@ -485,8 +501,9 @@ static int judge(struct run *r, struct bj_jail_result *out_result)
 	return 0;
 }
 
-int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec, const struct bj_jail_hooks *hooks,
-		uint64_t deadline_ns, int cancel_fd, struct bj_jail_result *out_result, struct bj_err *err)
+int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
+		const struct bj_jail_hooks *hooks, uint64_t deadline_ns, int cancel_fd,
+		struct bj_jail_result *out_result, struct bj_err *err)
 {
 	struct run r = {
 		.jail = jail,
@@ -501,7 +518,8 @@ int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec, const str
 	int code = start(&r);
 	if (code == 0) {
 		loop(&r, deadline_ns, cancel_fd);
-		handle_event(&r); /* EXITED or FAILED was sent before init died, on another socket than DONE */
+		handle_event(
+			&r); /* EXITED or FAILED was sent before init died, on another socket than DONE */
 		if (r.code == 0)
 			drain_pipes(&r);
 		code = judge(&r, out_result);

@@ -19,10 +19,10 @@ enum {
 	SPEC_VERSION = 1,
 	KIND_SLOT = 1,
 	KIND_ACTION = 2,
-	MAX_PATH_BYTES = 4095,         /* PATH_MAX without its NUL */
+	MAX_PATH_BYTES = 4095, /* PATH_MAX without its NUL */
 	MAX_ROOTS = 4096,
 	MAX_FILES = 64,
-	MAX_STRINGS = 1 << 20,         /* argv, env, writable: the kernel's own limits are far below */
+	MAX_STRINGS = 1 << 20, /* argv, env, writable: the kernel's own limits are far below */
 };
 
 /* ---- names ---- */
@@ -70,7 +70,8 @@ static bool components_ok(struct bj_str path)
 		return false;
 	for (struct bj_str rest = path; rest.ptr;) {
 		struct bj_str part = bj_str_cut(&rest, '/');
-		if (part.len == 0 || bj_str_eq(part, BJ_STR_LIT(".")) || bj_str_eq(part, BJ_STR_LIT("..")))
+		if (part.len == 0 || bj_str_eq(part, BJ_STR_LIT(".")) ||
+		    bj_str_eq(part, BJ_STR_LIT("..")))
 			return false;
 	}
 	return path.ptr[path.len - 1] != '/';
@@ -88,8 +89,8 @@ static bool work_path_ok(struct bj_str path)
 {
 	for (size_t i = 0; i < path.len; i++) {
 		char c = path.ptr[i];
-		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-			     c == '.' || c == '_' || c == '-' || c == '/';
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			     (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-' || c == '/';
 		if (!plain)
 			return false;
 	}
@@ -110,7 +111,8 @@ static int check_root(const struct bj_jail_root *root, struct bj_err *err)
 {
 	if (!absolute_ok(root->path))
 		return bad(err, "a root's path is not absolute and canonical");
-	if (root->is_link && (root->target.len == 0 || root->target.len > MAX_PATH_BYTES || has_nul(root->target)))
+	if (root->is_link &&
+	    (root->target.len == 0 || root->target.len > MAX_PATH_BYTES || has_nul(root->target)))
 		return bad(err, "a link's target is empty, too long or holds a NUL");
 	if (!root->is_link && root->target.len > 0)
 		return bad(err, "a root that is no link has a target");
@@ -179,7 +181,8 @@ static int check_action(const struct bj_jail_spec *spec, struct bj_err *err)
 {
 	if (spec->n_argv == 0)
 		return bad(err, "no argv[0]");
-	if (spec->n_argv > MAX_STRINGS || spec->n_env > MAX_STRINGS || spec->n_writable > MAX_STRINGS)
+	if (spec->n_argv > MAX_STRINGS || spec->n_env > MAX_STRINGS ||
+	    spec->n_writable > MAX_STRINGS)
 		return bad(err, "too many strings");
 	if (!cwd_ok(spec->cwd))
 		return bad(err, "cwd is not below " BJ_JAIL_ROOT);
@@ -235,11 +238,13 @@ static void put_head(struct bj_buf *out, unsigned kind)
 static int put_done(const struct bj_buf *out, struct bj_err *err)
 {
 	if (out->failed)
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "jail spec: larger than %zu bytes", out->max_bytes);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "jail spec: larger than %zu bytes",
+				  out->max_bytes);
 	return 0;
 }
 
-int bj_jail_slot_spec_encode(const struct bj_jail_slot_spec *spec, struct bj_buf *out, struct bj_err *err)
+int bj_jail_slot_spec_encode(const struct bj_jail_slot_spec *spec, struct bj_buf *out,
+			     struct bj_err *err)
 {
 	int r = check_slot(spec, err);
 	if (r < 0)
@@ -403,8 +408,8 @@ static void get_files(struct reader *in, struct bj_jail_slot_spec *spec)
 	}
 }
 
-int bj_jail_slot_spec_decode(struct bj_str bytes, struct bj_arena *arena, struct bj_jail_slot_spec *out,
-			     struct bj_err *err)
+int bj_jail_slot_spec_decode(struct bj_str bytes, struct bj_arena *arena,
+			     struct bj_jail_slot_spec *out, struct bj_err *err)
 {
 	struct reader in = { .rest = bytes, .arena = arena };
 	struct bj_jail_slot_spec spec = { 0 };
@@ -423,7 +428,8 @@ int bj_jail_slot_spec_decode(struct bj_str bytes, struct bj_arena *arena, struct
 	return r;
 }
 
-int bj_jail_spec_decode(struct bj_str bytes, struct bj_arena *arena, struct bj_jail_spec *out, struct bj_err *err)
+int bj_jail_spec_decode(struct bj_str bytes, struct bj_arena *arena, struct bj_jail_spec *out,
+			struct bj_err *err)
 {
 	struct reader in = { .rest = bytes, .arena = arena };
 	struct bj_jail_spec spec = { 0 };

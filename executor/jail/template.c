@@ -34,8 +34,8 @@ static const struct {
 	unsigned minor;
 	unsigned major;
 } devices[] = {
-	{ "null", "/dev/null", 0666, 3, 1 },	     { "zero", "/dev/zero", 0666, 5, 1 },
-	{ "full", "/dev/full", 0666, 7, 1 },	     { "random", "/dev/random", 0666, 8, 1 },
+	{ "null", "/dev/null", 0666, 3, 1 },	   { "zero", "/dev/zero", 0666, 5, 1 },
+	{ "full", "/dev/full", 0666, 7, 1 },	   { "random", "/dev/random", 0666, 8, 1 },
 	{ "urandom", "/dev/urandom", 0666, 9, 1 }, { "tty", "/dev/tty", 0666, 0, 5 },
 };
 
@@ -52,17 +52,19 @@ enum { N_DEVICES = BJ_ARRAY_LEN(devices) };
 
 /** What is opened in the old world and attached in the new one. */
 struct parts {
-	int root;                /* the new root's mount */
-	int dev;                 /* mount for /dev */
-	int dev_nodes[N_DEVICES];/* clones of the host's nodes; -1 where mknod worked */
-	int *roots;              /* parallel to spec->roots; -1 for links */
+	int root;		  /* the new root's mount */
+	int dev;		  /* mount for /dev */
+	int dev_nodes[N_DEVICES]; /* clones of the host's nodes; -1 where mknod worked */
+	int *roots;		  /* parallel to spec->roots; -1 for links */
 	int work;
-	int proc;                /* -1 unless a new /proc needs an old one */
+	int proc; /* -1 unless a new /proc needs an old one */
 };
 
-static int put_bytes(int dirfd, const char *path, struct bj_str content, struct bj_wire_failed *failed)
+static int put_bytes(int dirfd, const char *path, struct bj_str content,
+		     struct bj_wire_failed *failed)
 {
-	bj_cleanup(bj_close_fdp) int fd = openat(dirfd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	bj_cleanup(bj_close_fdp) int fd =
+		openat(dirfd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return bj_fail(failed, "template-file", "open", errno, path);
 	for (size_t done = 0; done < content.len;) {
@@ -95,21 +97,27 @@ static int make_parents(int root, const char *rel, struct bj_wire_failed *failed
 static int make_devices(struct parts *p, struct bj_wire_failed *failed)
 {
 	static const struct bj_mnt_option options[] = { { "mode", "0755" }, { "size", "64k" } };
-	p->dev = bj_mnt_make("tmpfs", options, BJ_ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "dev", failed);
+	p->dev = bj_mnt_make("tmpfs", options, BJ_ARRAY_LEN(options),
+			     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "dev", failed);
 	if (p->dev < 0)
 		return -1;
 	for (size_t i = 0; i < N_DEVICES; i++) {
 		dev_t number = makedev(devices[i].major, devices[i].minor);
 		p->dev_nodes[i] = -1;
 		if (mknodat(p->dev, devices[i].name, S_IFCHR | devices[i].mode, number) == 0) {
-			if (fchmodat(p->dev, devices[i].name, devices[i].mode, 0) < 0) /* the umask took its part */
+			if (fchmodat(p->dev, devices[i].name, devices[i].mode, 0) <
+			    0) /* the umask took its part */
 				return bj_fail(failed, "dev", "fchmodat", errno, devices[i].name);
 			continue;
 		}
-		if (errno != EPERM) /* no right to make devices: a user namespace; the host's are mounted over plain files */
+		if (errno !=
+		    EPERM) /* no right to make devices: a user namespace; the host's are mounted over plain files */
 			return bj_fail(failed, "dev", "mknod", errno, devices[i].name);
-		p->dev_nodes[i] = bj_mnt_clone(AT_FDCWD, devices[i].host, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "dev", failed);
-		if (p->dev_nodes[i] < 0 || put_bytes(p->dev, devices[i].name, BJ_STR_NULL, failed) < 0)
+		p->dev_nodes[i] =
+			bj_mnt_clone(AT_FDCWD, devices[i].host,
+				     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "dev", failed);
+		if (p->dev_nodes[i] < 0 ||
+		    put_bytes(p->dev, devices[i].name, BJ_STR_NULL, failed) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < BJ_ARRAY_LEN(dev_links); i++) {
@@ -121,13 +129,15 @@ static int make_devices(struct parts *p, struct bj_wire_failed *failed)
 	return 0;
 }
 
-static int open_roots(const struct bj_jail_slot_spec *spec, struct parts *p, struct bj_wire_failed *failed)
+static int open_roots(const struct bj_jail_slot_spec *spec, struct parts *p,
+		      struct bj_wire_failed *failed)
 {
 	for (size_t i = 0; i < spec->n_roots; i++) {
 		if (spec->roots[i].is_link)
 			continue;
 		p->roots[i] = bj_mnt_clone(AT_FDCWD, spec->roots[i].path.ptr,
-					   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "root", failed);
+					   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+					   "root", failed);
 		if (p->roots[i] < 0)
 			return -1;
 	}
@@ -138,10 +148,12 @@ static int open_parts(const struct bj_jail_slot_spec *spec, bool proc_below, str
 		      struct bj_wire_failed *failed)
 {
 	static const struct bj_mnt_option options[] = { { "mode", "0755" }, { "size", "32m" } };
-	p->root = bj_mnt_make("tmpfs", options, BJ_ARRAY_LEN(options), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "root-tmpfs", failed);
+	p->root = bj_mnt_make("tmpfs", options, BJ_ARRAY_LEN(options),
+			      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "root-tmpfs", failed);
 	if (p->root < 0 || make_devices(p, failed) < 0 || open_roots(spec, p, failed) < 0)
 		return -1;
-	p->work = bj_mnt_clone(AT_FDCWD, spec->work_dir.ptr, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "work-area", failed);
+	p->work = bj_mnt_clone(AT_FDCWD, spec->work_dir.ptr, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+			       "work-area", failed);
 	if (p->work < 0)
 		return -1;
 	if (proc_below)
@@ -151,7 +163,8 @@ static int open_parts(const struct bj_jail_slot_spec *spec, bool proc_below, str
 
 /* ---- furnishing the new root ---- */
 
-static int place_root(const struct bj_jail_root *root, int mnt, int root_fd, struct bj_wire_failed *failed)
+static int place_root(const struct bj_jail_root *root, int mnt, int root_fd,
+		      struct bj_wire_failed *failed)
 {
 	const char *rel = root->path.ptr + 1;
 	if (make_parents(root_fd, rel, failed) < 0)
@@ -177,13 +190,15 @@ static int place_dev(const struct parts *p, struct bj_wire_failed *failed)
 	if (bj_mnt_attach(p->dev, p->root, "dev", "dev", failed) < 0)
 		return -1;
 	for (size_t i = 0; i < N_DEVICES; i++) {
-		if (p->dev_nodes[i] >= 0 && bj_mnt_attach(p->dev_nodes[i], p->dev, devices[i].name, "dev", failed) < 0)
+		if (p->dev_nodes[i] >= 0 &&
+		    bj_mnt_attach(p->dev_nodes[i], p->dev, devices[i].name, "dev", failed) < 0)
 			return -1;
 	}
 	return bj_mnt_set(p->dev, "", MOUNT_ATTR_RDONLY, "dev", failed);
 }
 
-static int furnish(const struct bj_jail_slot_spec *spec, const struct parts *p, struct bj_wire_failed *failed)
+static int furnish(const struct bj_jail_slot_spec *spec, const struct parts *p,
+		   struct bj_wire_failed *failed)
 {
 	static const char *const points[] = { "/dev", "/proc", "/tmp", BJ_JAIL_ROOT };
 	for (size_t i = 0; i < BJ_ARRAY_LEN(points); i++) {
@@ -197,7 +212,8 @@ static int furnish(const struct bj_jail_slot_spec *spec, const struct parts *p, 
 	}
 	for (size_t i = 0; i < spec->n_files; i++) {
 		const char *rel = spec->files[i].path.ptr + 1;
-		if (make_parents(p->root, rel, failed) < 0 || put_bytes(p->root, rel, spec->files[i].content, failed) < 0)
+		if (make_parents(p->root, rel, failed) < 0 ||
+		    put_bytes(p->root, rel, spec->files[i].content, failed) < 0)
 			return -1;
 	}
 	if (place_dev(p, failed) < 0)
@@ -208,7 +224,8 @@ static int furnish(const struct bj_jail_slot_spec *spec, const struct parts *p, 
 }
 
 /** The new root is put on the work directory, as good a place as any in our own namespace, and the old one is let go. */
-static int move_in(const struct bj_jail_slot_spec *spec, const struct parts *p, struct bj_wire_failed *failed)
+static int move_in(const struct bj_jail_slot_spec *spec, const struct parts *p,
+		   struct bj_wire_failed *failed)
 {
 	if (bj_mnt_attach(p->root, AT_FDCWD, spec->work_dir.ptr, "root-tmpfs", failed) < 0)
 		return -1;
@@ -228,7 +245,8 @@ static int move_in(const struct bj_jail_slot_spec *spec, const struct parts *p, 
 static int own_mount_ns(int proc_fd, struct bj_wire_failed *failed)
 {
 	int fd = openat(proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	return fd >= 0 ? fd : bj_fail(failed, "mount-namespace", "open", errno, "/proc/self/ns/mnt");
+	return fd >= 0 ? fd
+		       : bj_fail(failed, "mount-namespace", "open", errno, "/proc/self/ns/mnt");
 }
 
 /** The second namespace: a copy of the first, and the work area over /tmp. */
@@ -281,7 +299,8 @@ static int unshare_all(struct bj_wire_failed *failed)
 		return -1;
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return bj_fail(failed, "mount-namespace", "mount", errno, "/");
-	if (sethostname(BJ_JAIL_HOSTNAME, sizeof(BJ_JAIL_HOSTNAME) - 1) < 0 || setdomainname("", 0) < 0)
+	if (sethostname(BJ_JAIL_HOSTNAME, sizeof(BJ_JAIL_HOSTNAME) - 1) < 0 ||
+	    setdomainname("", 0) < 0)
 		return bj_fail(failed, "hostname", "sethostname", errno, "");
 	return 0;
 }

@@ -24,20 +24,20 @@
 
 enum bj_wire_type {
 	BJ_WIRE_SLOT = 1, /* body: slot spec */
-	BJ_WIRE_RUN,      /* body: spec; descriptors: stdout, stderr, init's end of the event pair */
-	BJ_WIRE_UP,       /* the template stands */
-	BJ_WIRE_FAILED,   /* body: struct bj_wire_failed */
-	BJ_WIRE_STARTED,  /* body: struct bj_wire_started; descriptor: pidfd of init */
-	BJ_WIRE_DONE,     /* body: struct bj_wire_done */
-	BJ_WIRE_READY,    /* body: struct bj_wire_ready: the command waits for GO, its filter attached */
-	BJ_WIRE_GO,       /* the supervisor listens */
-	BJ_WIRE_KILL,     /* kill all, reap, report */
-	BJ_WIRE_EXITED,   /* body: struct bj_wire_exited */
+	BJ_WIRE_RUN,	 /* body: spec; descriptors: stdout, stderr, init's end of the event pair */
+	BJ_WIRE_UP,	 /* the template stands */
+	BJ_WIRE_FAILED,	 /* body: struct bj_wire_failed */
+	BJ_WIRE_STARTED, /* body: struct bj_wire_started; descriptor: pidfd of init */
+	BJ_WIRE_DONE,	 /* body: struct bj_wire_done */
+	BJ_WIRE_READY, /* body: struct bj_wire_ready: the command waits for GO, its filter attached */
+	BJ_WIRE_GO,    /* the supervisor listens */
+	BJ_WIRE_KILL,	/* kill all, reap, report */
+	BJ_WIRE_EXITED, /* body: struct bj_wire_exited */
 };
 
 enum {
-	BJ_WIRE_INLINE_BYTES = 32 * 1024,       /* well below the default socket buffer */
-	BJ_WIRE_MAX_BODY_BYTES = 64 << 20,      /* larger than any argument list that the kernel takes */
+	BJ_WIRE_INLINE_BYTES = 32 * 1024,  /* well below the default socket buffer */
+	BJ_WIRE_MAX_BODY_BYTES = 64 << 20, /* larger than any argument list that the kernel takes */
 	BJ_WIRE_MAX_FDS = 4,
 };
 
@@ -68,13 +68,13 @@ struct bj_wire_ready {
 
 /** Detail that init adds to its own exit status; never believed against it. */
 struct bj_wire_exited {
-	int32_t raw_status;   /* of the command, as wait(2) gives it */
-	int32_t exec_errno;   /* not 0: nothing was executed */
-	uint64_t wall_ns;     /* GO to the command's death */
+	int32_t raw_status;		     /* of the command, as wait(2) gives it */
+	int32_t exec_errno;		     /* not 0: nothing was executed */
+	uint64_t wall_ns;		     /* GO to the command's death */
 	uint64_t own_user_ns, own_system_ns; /* init's own part of the usage */
-	uint32_t n_alive;     /* other processes when the command was dead, or all at KILL */
-	uint32_t n_listed;    /* strays that follow */
-	uint8_t was_killed;   /* by KILL */
+	uint32_t n_alive;   /* other processes when the command was dead, or all at KILL */
+	uint32_t n_listed;  /* strays that follow */
+	uint8_t was_killed; /* by KILL */
 	uint8_t pad[7];
 	struct {
 		int32_t pid; /* inside */
@@ -84,8 +84,8 @@ struct bj_wire_exited {
 };
 
 /** Sends one message with up to BJ_WIRE_MAX_FDS descriptors (borrowed). Return: 0 or -errno. */
-BJ_MUST_USE int bj_wire_send(int sock, enum bj_wire_type type, const void *body, size_t n_bytes, const int *fds,
-			     size_t n_fds);
+BJ_MUST_USE int bj_wire_send(int sock, enum bj_wire_type type, const void *body, size_t n_bytes,
+			     const int *fds, size_t n_fds);
 
 /** The same for a small body by write(2), which no seccomp filter of ours holds. */
 BJ_MUST_USE int bj_wire_write(int sock, enum bj_wire_type type, const void *body, size_t n_bytes);
@@ -94,8 +94,8 @@ BJ_MUST_USE int bj_wire_read(int sock);
 
 struct bj_wire_msg {
 	enum bj_wire_type type;
-	size_t n_bytes;              /* of the body, in the caller's buffer or still in fds[0] */
-	bool in_memfd;               /* the body is in fds[0] */
+	size_t n_bytes; /* of the body, in the caller's buffer or still in fds[0] */
+	bool in_memfd;	/* the body is in fds[0] */
 	int fds[BJ_WIRE_MAX_FDS];
 	size_t n_fds;
 };
@@ -106,7 +106,8 @@ struct bj_wire_msg {
  * @flags: MSG_DONTWAIT or 0
  * Return: 1 with *out_msg, 0 when the other end is closed, or -errno (-EAGAIN: nothing there).
  */
-BJ_MUST_USE int bj_wire_recv(int sock, void *body, size_t cap_bytes, int flags, struct bj_wire_msg *out_msg);
+BJ_MUST_USE int bj_wire_recv(int sock, void *body, size_t cap_bytes, int flags,
+			     struct bj_wire_msg *out_msg);
 /** Closes what a message brought and nobody took. */
 void bj_wire_drop(struct bj_wire_msg *msg);
 

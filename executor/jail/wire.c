@@ -44,11 +44,13 @@ static int memfd_of(const void *body, size_t n_bytes)
 	return fd;
 }
 
-static int send_datagram(int sock, const struct head *head, const void *body, const int *fds, size_t n_fds)
+static int send_datagram(int sock, const struct head *head, const void *body, const int *fds,
+			 size_t n_fds)
 {
 	struct iovec iov[2] = {
 		{ .iov_base = (void *)(uintptr_t)head, .iov_len = sizeof(*head) },
-		{ .iov_base = (void *)(uintptr_t)body, .iov_len = head->in_memfd ? 0 : head->n_bytes },
+		{ .iov_base = (void *)(uintptr_t)body,
+		  .iov_len = head->in_memfd ? 0 : head->n_bytes },
 	};
 	union control control = { 0 };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
@@ -69,7 +71,8 @@ static int send_datagram(int sock, const struct head *head, const void *body, co
 	}
 }
 
-int bj_wire_send(int sock, enum bj_wire_type type, const void *body, size_t n_bytes, const int *fds, size_t n_fds)
+int bj_wire_send(int sock, enum bj_wire_type type, const void *body, size_t n_bytes, const int *fds,
+		 size_t n_fds)
 {
 	bool large = n_bytes > BJ_WIRE_INLINE_BYTES;
 	if (n_bytes > BJ_WIRE_MAX_BODY_BYTES)
@@ -112,7 +115,8 @@ int bj_wire_read(int sock)
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return n == 0 ? 0 : -errno;
-	if (n != (ssize_t)sizeof(head) || head.magic != WIRE_MAGIC || head.n_bytes > 0 || head.type > BJ_WIRE_EXITED)
+	if (n != (ssize_t)sizeof(head) || head.magic != WIRE_MAGIC || head.n_bytes > 0 ||
+	    head.type > BJ_WIRE_EXITED)
 		return -EBADMSG;
 	return (int)head.type;
 }
@@ -124,13 +128,15 @@ static void take_fds(struct msghdr *hdr, struct bj_wire_msg *msg)
 			continue;
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		for (size_t i = 0; i < n && msg->n_fds < BJ_WIRE_MAX_FDS; i++)
-			memcpy(&msg->fds[msg->n_fds++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			memcpy(&msg->fds[msg->n_fds++], CMSG_DATA(c) + i * sizeof(int),
+			       sizeof(int));
 	}
 }
 
 static bool head_ok(const struct head *head, size_t n_received, const struct bj_wire_msg *msg)
 {
-	if (n_received < sizeof(*head) || head->magic != WIRE_MAGIC || head->n_bytes > BJ_WIRE_MAX_BODY_BYTES)
+	if (n_received < sizeof(*head) || head->magic != WIRE_MAGIC ||
+	    head->n_bytes > BJ_WIRE_MAX_BODY_BYTES)
 		return false;
 	if (head->in_memfd)
 		return n_received == sizeof(*head) && msg->n_fds > 0;
@@ -142,7 +148,10 @@ int bj_wire_recv(int sock, void *body, size_t cap_bytes, int flags, struct bj_wi
 	struct head head = { 0 };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { body, cap_bytes } };
 	union control control;
-	struct msghdr hdr = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct msghdr hdr = { .msg_iov = iov,
+			      .msg_iovlen = 2,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
 	ssize_t n;
 	do
 		n = recvmsg(sock, &hdr, flags | MSG_CMSG_CLOEXEC);

@@ -19,17 +19,17 @@
  * `work_ns` has the work area on top of /tmp as well, and only the zygote is ever in it.
  */
 struct bj_template {
-	int proc_fd;       /* the host's /proc: our own self/ns and self/net */
+	int proc_fd; /* the host's /proc: our own self/ns and self/net */
 	int clean_ns;
 	int work_ns;
-	int work_fd;       /* the work area, in work_ns */
-	bool proc_below;   /* clean_ns shows the outer /proc: a new one may be mounted only while an old one is visible */
+	int work_fd; /* the work area, in work_ns */
+	bool proc_below; /* clean_ns shows the outer /proc: a new one may be mounted only while an old one is visible */
 	bool work_is_tmpfs;
 };
 
 /** Unshares, builds both namespaces and leaves the caller in work_ns. */
-BJ_MUST_USE int bj_template_build(const struct bj_jail_slot_spec *spec, struct bj_template *out_template,
-				  struct bj_wire_failed *failed);
+BJ_MUST_USE int bj_template_build(const struct bj_jail_slot_spec *spec,
+				  struct bj_template *out_template, struct bj_wire_failed *failed);
 
 /** A new network namespace with lo up; also what bj_template_build() starts with. */
 BJ_MUST_USE int bj_net_fresh(struct bj_wire_failed *failed);

@@ -10,12 +10,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <linux/sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ struct zygote {
 	int sock;
 	struct bj_arena slot_arena;   /* holds the slot spec */
 	struct bj_arena action_arena; /* one action */
-	struct bj_buf large;          /* a spec that came in a memfd */
+	struct bj_buf large;	      /* a spec that came in a memfd */
 	struct bj_jail_slot_spec slot;
 	struct bj_template template;
 	struct bj_observer_filter *filters[4]; /* by level; made at first use */
@@ -43,7 +43,8 @@ static int fail_errno(const char *step, const struct bj_err *err, struct bj_wire
 }
 
 /** The body, wherever it travelled. The copy is ours: the sender cannot change it under the decoder. */
-static int message_body(struct zygote *z, const struct bj_wire_msg *msg, struct bj_str *out, struct bj_wire_failed *failed)
+static int message_body(struct zygote *z, const struct bj_wire_msg *msg, struct bj_str *out,
+			struct bj_wire_failed *failed)
 {
 	if (!msg->in_memfd) {
 		*out = bj_str_n(inline_body, msg->n_bytes);
@@ -86,7 +87,8 @@ static int get_filter(struct zygote *z, enum bj_observe level, struct bj_wire_fa
 
 static int enter(int ns, struct bj_wire_failed *failed)
 {
-	return setns(ns, CLONE_NEWNS) < 0 ? bj_fail(failed, "mount-namespace", "setns", errno, "") : 0;
+	return setns(ns, CLONE_NEWNS) < 0 ? bj_fail(failed, "mount-namespace", "setns", errno, "")
+					  : 0;
 }
 
 /** Return: pid of init, or -1. In init itself it does not return. */
@@ -113,7 +115,8 @@ struct action {
 	uint64_t start_ns;
 };
 
-static int decode_action(struct zygote *z, const struct bj_wire_msg *msg, struct action *a, struct bj_wire_failed *failed)
+static int decode_action(struct zygote *z, const struct bj_wire_msg *msg, struct action *a,
+			 struct bj_wire_failed *failed)
 {
 	struct bj_str body;
 	if (message_body(z, msg, &body, failed) < 0)
@@ -140,7 +143,8 @@ static int decode_action(struct zygote *z, const struct bj_wire_msg *msg, struct
 	return 0;
 }
 
-static int start_action(struct zygote *z, const struct bj_wire_msg *msg, struct action *a, struct bj_wire_failed *failed)
+static int start_action(struct zygote *z, const struct bj_wire_msg *msg, struct action *a,
+			struct bj_wire_failed *failed)
 {
 	if (decode_action(z, msg, a, failed) < 0 || get_filter(z, a->spec.observe, failed) < 0)
 		return -1;
@@ -167,7 +171,8 @@ static int hold_mount_ns(const struct zygote *z, pid_t pid)
 /** Sleeps until init is dead. When the executor goes first, everything goes. */
 static void await_init(const struct zygote *z, const struct action *a)
 {
-	struct pollfd fds[2] = { { .fd = a->pidfd, .events = POLLIN }, { .fd = z->sock, .events = POLLRDHUP } };
+	struct pollfd fds[2] = { { .fd = a->pidfd, .events = POLLIN },
+				 { .fd = z->sock, .events = POLLRDHUP } };
 	while (poll(fds, 2, -1) < 0 || !(fds[0].revents & POLLIN)) {
 		if (fds[1].revents & (POLLRDHUP | POLLHUP | POLLERR))
 			_exit(0); /* init's parent-death signal does the rest */
@@ -250,7 +255,8 @@ static int set_up(struct zygote *z, struct bj_wire_failed *failed)
 {
 	if (receive_slot(z, failed) < 0)
 		return -1;
-	(void)syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL); /* not the executor's keys; kernels without keys have none */
+	(void)syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */,
+		      NULL); /* not the executor's keys; kernels without keys have none */
 	return bj_template_build(&z->slot, &z->template, failed);
 }
 
@@ -264,7 +270,8 @@ int bj_zygote_main(int sock)
 	bj_arena_init(&z->action_arena, 256 << 20);
 	struct bj_wire_failed failed;
 	if (set_up(z, &failed) < 0) {
-		(void)!bj_wire_send(sock, BJ_WIRE_FAILED, &failed, sizeof(failed), NULL, 0); /* then it sees the end */
+		(void)!bj_wire_send(sock, BJ_WIRE_FAILED, &failed, sizeof(failed), NULL,
+				    0); /* then it sees the end */
 		return 1;
 	}
 	if (bj_wire_send(sock, BJ_WIRE_UP, NULL, 0, NULL, 0) < 0)
