@@ -6,7 +6,6 @@
  * the same exit code and message that the run would get now.
  */
 #include "executor/action/cache.h"
-#include "executor/action/fingerprint.h"
 #include "executor/action/life-internal.h"
 #include "executor/base/clock.h"
 #include "executor/base/pb.h"
@@ -15,8 +14,9 @@ int cached_store(struct life *life, struct bj_err *err)
 {
 	char fingerprint[BJ_FINGERPRINT_BYTES];
 
-	if (!bj_fingerprint_get(life->runner->fingerprint, fingerprint))
-		return 0; /* not known yet which toolchain it was */
+	/* A root that changed while the command ran: nobody knows which compiler it was. */
+	if (!bj_fingerprint_get(life->runner->fingerprint, fingerprint) || strcmp(fingerprint, life->fingerprint) != 0)
+		return 0;
 	struct bj_cache_entry entry = {
 		.result = life->result,
 		.origin = BJ_CACHE_EXECUTED,

@@ -2,7 +2,6 @@
 /* The end of a life: outputs into the store, records, the result, and whether it is cached. */
 #include <stdio.h>
 
-#include "executor/action/fingerprint.h"
 #include "executor/action/life-internal.h"
 #include "executor/base/clock.h"
 #include "executor/base/log.h"
@@ -189,19 +188,16 @@ static void judge_exit_code(struct life *life)
 
 static int attach_report(struct life *life)
 {
-	char fingerprint[BJ_FINGERPRINT_BYTES] = "";
 	struct bj_digest policy = bj_digest_of(life->request->action.fn, bjp_policy_text(life->policy, life->arena));
 	char hex[2 * BJ_HASH_MAX_BYTES + 1];
 
 	bj_digest_hex(&policy, hex);
-	if (!bj_fingerprint_get(life->runner->fingerprint, fingerprint))
-		fingerprint[0] = '\0';
 	struct bj_report_facts facts = {
 		.profile = life->runner->opts.slot.profile,
 		.settings = &life->settings,
 		.result = &life->jail,
 		.policy_digest = bj_arena_str(life->arena, bj_str_of(hex)),
-		.fingerprint = bj_arena_str(life->arena, bj_str_of(fingerprint)),
+		.fingerprint = bj_str_of(life->fingerprint),
 		.request = life->request,
 		.closed = life->closed,
 		.n_inputs = life->tree.n_entries,

@@ -190,6 +190,8 @@ static int write_file(struct bj_hot *hot, const struct bj_digest *digest, bool i
 	if (fd < 0)
 		return bj_err_errno(err, errno, "create \"%s\"", path);
 	r = fill(digest, blob_fd, fd, err);
+	if (r == BJ_HOT_E_MISSING)
+		bj_store_discard(hot->store, digest);
 	if (r == 0)
 		r = set_mode_and_time(fd, is_executable, mtime_s, err);
 	if (r != 0)

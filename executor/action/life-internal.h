@@ -7,6 +7,7 @@
 #define BJ_ACTION_LIFE_INTERNAL_H
 
 #include "executor/action/collect.h"
+#include "executor/action/fingerprint.h"
 #include "executor/action/layout.h"
 #include "executor/action/response.h"
 #include "executor/action/runner.h"
@@ -48,6 +49,8 @@ struct life {
 	struct bj_arena *arena;
 	enum life_state state;
 	struct bj_failure failure;      /* set: the action goes to DONE with it */
+
+	char fingerprint[BJ_FINGERPRINT_BYTES]; /* of the toolchain when the life began; "" when not known then */
 
 	re_action *action;              /* FETCH */
 	re_command *command;

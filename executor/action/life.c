@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "executor/action/fingerprint.h"
 #include "executor/action/life-internal.h"
 #include "executor/base/alloc.h"
 #include "executor/base/clock.h"
@@ -178,6 +177,8 @@ static bool life_init(struct life *life)
 	life->metadata->queued_timestamp = stamp(life, life->request->queued_ns);
 	life->metadata->worker_start_timestamp = stamp(life, bj_realtime_ns());
 	bj_arena_init(&life->scratch, SCRATCH_MAX_BYTES);
+	if (!bj_fingerprint_get(life->runner->fingerprint, life->fingerprint))
+		life->fingerprint[0] = '\0';
 	return life->metadata->worker != NULL;
 }
 

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * ByteStream.Read: a blob in chunks.
+ *
+ *   open ──> pool: open the blob, read a chunk ──> loop: send ──> sent() ──> pool: next chunk … ──> finish
+ * One chunk is in memory for each stream, and the next is read only when flow control has taken it: a peer that does not read costs nothing more.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "executor/base/fd.h"
+#include "executor/service/resource.h"
+#include "executor/service/service-internal.h"
+#include "google/bytestream/bytestream.pb-c.h"
+
+struct reading {
+	struct bj_rpc_call *call;
+	struct bj_services *services;
+	struct bj_digest digest;
+	uint64_t offset, end; /* bytes still to be sent: [offset, end) */
+	int fd;               /* -EBADF before the first chunk */
+	grpc_slice chunk;     /* read, on its way to the loop */
+	bool is_busy;         /* a pool job owns fd and chunk; loop thread */
+	bool is_over;         /* closed() came while it did */
+	struct bj_err err;
+};
+
+/* Field 10 of ReadResponse, length-delimited: tag, varint, then the bytes as a slice of their own, so that nothing is copied. */
+static grpc_slice chunk_header(size_t n)
+{
+	uint8_t bytes[11];
+	size_t at = 0;
+
+	bytes[at++] = 0x52;
+	while (n >= 0x80) {
+		bytes[at++] = (uint8_t)(n | 0x80);
+		n >>= 7;
+	}
+	bytes[at++] = (uint8_t)n;
+	return grpc_slice_from_copied_buffer((const char *)bytes, at);
+}
+
+static void release(struct reading *rd)
+{
+	bj_close_fdp(&rd->fd);
+	grpc_slice_unref(rd->chunk);
+	rd->chunk = grpc_empty_slice();
+}
+
+static void on_chunk(struct bj_rpc_call *call, void *arg)
+{
+	struct reading *rd = arg;
+
+	rd->is_busy = false;
+	if (rd->is_over) {
+		release(rd);
+	} else if (bj_err_is_set(&rd->err)) {
+		bj_rpc_fail(call, &rd->err);
+	} else {
+		size_t n = GRPC_SLICE_LENGTH(rd->chunk);
+		grpc_slice slices[2] = { chunk_header(n), rd->chunk };
+
+		rd->chunk = grpc_empty_slice();
+		rd->offset += n;
+		(void)bj_rpc_send(call, slices, 2); /* refused only after a cancel, which ends the call by itself */
+		if (rd->offset == rd->end)
+			bj_rpc_finish(call, NULL);
+	}
+	bj_rpc_drop(call);
+}
+
+static int open_blob(struct reading *rd)
+{
+	char text[BJ_DIGEST_STR_BYTES];
+	int r = bj_store_open_blob(rd->services->opts.store, &rd->digest, &rd->fd, &rd->err);
+
+	if (r == BJ_STORE_E_MISSING) {
+		bj_digest_str(&rd->digest, text);
+		return bj_err_set(&rd->err, BJ_NOT_FOUND, "blob %s is not in the CAS", text);
+	}
+	return r;
+}
+
+static int read_chunk(struct reading *rd)
+{
+	size_t want = (size_t)BJ_MIN(rd->end - rd->offset, (uint64_t)BJ_READ_CHUNK_BYTES), got = 0;
+	grpc_slice chunk = grpc_slice_malloc(want);
+
+	while (got < want) {
+		ssize_t n = pread(rd->fd, GRPC_SLICE_START_PTR(chunk) + got, want - got, (off_t)(rd->offset + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			grpc_slice_unref(chunk);
+			return n < 0 ? bj_err_errno(&rd->err, errno, "read a blob")
+				     : bj_err_set(&rd->err, BJ_DATA_LOSS, "a blob is shorter than its digest says");
+		}
+		got += (size_t)n;
+	}
+	rd->chunk = chunk;
+	return 0;
+}
+
+static void work(void *arg)
+{
+	struct reading *rd = arg;
+	int r = rd->fd < 0 ? open_blob(rd) : 0;
+
+	if (r == 0 && read_chunk(rd) < 0)
+		bj_assert(bj_err_is_set(&rd->err));
+	struct bj_rpc_call *call = rd->call;
+
+	if (!bj_rpc_post(call, on_chunk, rd))
+		bj_rpc_drop(call); /* out of memory: the client's deadline ends it */
+}
+
+static void pump(struct reading *rd)
+{
+	struct bj_err err = BJ_ERR_NULL;
+
+	bj_rpc_hold(rd->call);
+	rd->is_busy = true;
+	if (bj_pool_submit(rd->services->opts.pool, work, rd))
+		return;
+	rd->is_busy = false;
+	(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "too many requests wait for the disk");
+	bj_rpc_fail(rd->call, &err);
+	bj_rpc_drop(rd->call);
+}
+
+/*
+ * Spec of ReadRequest: read_offset "negative or larger than the size: OUT_OF_RANGE"; read_limit "zero: no limit; negative: error".
+ * A read at exactly the end gives nothing and is fine.
+ */
+static int check_range(struct reading *rd, const Google__Bytestream__ReadRequest *req, struct bj_err *err)
+{
+	uint64_t size = rd->digest.size_bytes;
+
+	if (req->read_limit < 0)
+		return bj_err_set(err, BJ_INVALID_ARGUMENT, "read_limit is negative: %lld", (long long)req->read_limit);
+	if (req->read_offset < 0 || (uint64_t)req->read_offset > size)
+		return bj_err_set(err, BJ_OUT_OF_RANGE, "read_offset %lld is outside of a blob of %llu bytes",
+				  (long long)req->read_offset, (unsigned long long)size);
+	rd->offset = (uint64_t)req->read_offset;
+	rd->end = req->read_limit > 0 ? rd->offset + BJ_MIN((uint64_t)req->read_limit, size - rd->offset) : size;
+	return 0;
+}
+
+static int start(struct reading *rd, grpc_byte_buffer *request, struct bj_err *err)
+{
+	struct bj_resource resource;
+	ProtobufCMessage *message;
+	int r = bj_rpc_unpack(request, &google__bytestream__read_request__descriptor, bj_rpc_arena(rd->call), &message, err);
+
+	if (r < 0)
+		return r;
+	const Google__Bytestream__ReadRequest *req = (const Google__Bytestream__ReadRequest *)message;
+
+	r = bj_resource_parse_read(bj_str_of(req->resource_name), &resource, err);
+	if (r < 0)
+		return r;
+	rd->digest = resource.digest;
+	return check_range(rd, req, err);
+}
+
+/* Nothing to send: still, a blob that is missing must be told. A look into memory, so it may happen on the loop. */
+static void finish_empty(struct reading *rd)
+{
+	struct bj_err err = BJ_ERR_NULL;
+	char text[BJ_DIGEST_STR_BYTES];
+
+	if (bj_store_has(rd->services->opts.store, &rd->digest)) {
+		bj_rpc_finish(rd->call, NULL);
+		return;
+	}
+	bj_digest_str(&rd->digest, text);
+	(void)bj_err_set(&err, BJ_NOT_FOUND, "blob %s is not in the CAS", text);
+	bj_rpc_fail(rd->call, &err);
+}
+
+static void on_open(struct bj_rpc_call *call, grpc_byte_buffer *request)
+{
+	struct reading *rd = BJ_ARENA_NEW(bj_rpc_arena(call), struct reading);
+	struct bj_err err = BJ_ERR_NULL;
+
+	if (!rd) {
+		(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
+		bj_rpc_fail(call, &err);
+		return;
+	}
+	*rd = (struct reading){ .call = call, .services = bj_rpc_svc(call), .fd = -EBADF, .chunk = grpc_empty_slice() };
+	bj_rpc_set_data(call, rd);
+	if (start(rd, request, &err) < 0)
+		bj_rpc_fail(call, &err);
+	else if (rd->offset == rd->end)
+		finish_empty(rd);
+	else
+		pump(rd);
+}
+
+static void on_sent(struct bj_rpc_call *call)
+{
+	struct reading *rd = bj_rpc_data(call);
+
+	if (rd && rd->offset < rd->end)
+		pump(rd);
+}
+
+/* A pool job may still be under way after a cancel: its post comes later, on this thread, and cleans up then. */
+static void on_closed(struct bj_rpc_call *call, const struct bj_rpc_status *status)
+{
+	struct reading *rd = bj_rpc_data(call);
+
+	(void)status;
+	if (rd && rd->is_busy)
+		rd->is_over = true;
+	else if (rd)
+		release(rd);
+}
+
+static const struct bj_rpc_handler read_handler = { .open = on_open, .sent = on_sent, .closed = on_closed };
+
+struct service_table service_read(void)
+{
+	static const struct bj_rpc_method methods[] = {
+		{ "/google.bytestream.ByteStream/Read", BJ_RPC_SERVER_STREAM, &read_handler, NULL },
+	};
+	return (struct service_table){ methods, BJ_ARRAY_LEN(methods) };
+}
