@@ -145,6 +145,7 @@ struct bj_found {
 	bool through_link; /* a symbolic link was followed on the way */
 	bool is_dir, is_link, is_regular;
 	bool is_read_only; /* its mount or file system is; only with BJ_FIND_MOUNT */
+	uint64_t mount_id; /* only with BJ_FIND_MOUNT; 0: unknown */
 	mode_t mode;
 	uid_t uid;
 	gid_t gid;
@@ -159,6 +160,9 @@ enum { BJ_FIND_NOFOLLOW = 1, BJ_FIND_MOUNT = 2, BJ_FIND_PARENT = 4 };
  *   written when through_link
  */
 void bj_path_find(int root_fd, const char *path, unsigned int flags, struct bj_found *out, char *resolved);
+
+/** True when @path (a directory, last component not followed) holds anything. */
+bool bj_path_has_entries(int root_fd, const char *path);
 
 /** The last component of a path without the slashes at its end, and where it begins. Empty for "/". */
 struct bj_str bj_path_last(struct bj_str path);
@@ -232,7 +236,9 @@ bool bj_caller_may(const struct bj_caller *caller, const struct bj_found *found,
 /** A record in the making: an attempt with room for its texts. */
 struct bj_record {
 	struct bj_attempt attempt;
+	bool is_gone;                   /* discarded, but not the last */
 	bool is_touch;                  /* handed on as touched(path) */
+	uint64_t mount_id;              /* where it is, or would be made, if that was looked up; else 0 */
 	bool touch_link;                /* besides the attempt: the declared link itself */
 	char written[PATH_MAX];
 	char joined[BJ_PATH_BUF];       /* absolute, not normalised */
@@ -288,9 +294,9 @@ static inline uint64_t bj_seen_arg(const struct bj_seen *s, int i)
 
 /** A new record, the last one; NULL, and counted, when there are too many. */
 struct bj_record *bj_seen_begin(const struct bj_seen *s);
-/** Drops the last record: there was nothing to see. */
+/** Drops a record: there was nothing to see. */
 void bj_seen_discard(const struct bj_seen *s, struct bj_record *record);
-/** Drops the last record: there was something, and it could not be seen. Counted. */
+/** Drops a record: there was something, and it could not be seen. Counted. */
 void bj_seen_lose(const struct bj_seen *s, struct bj_record *record);
 /** record->joined from attempt.written and the place's base. False: the record is gone. */
 BJ_MUST_USE bool bj_seen_join(const struct bj_seen *s, struct bj_record *record, const struct bj_place *place);
@@ -316,6 +322,8 @@ struct bj_try {
 	int open_flags;   /* OPEN_*: flags; others 0 */
 	int access_mode;  /* ACCESS: R_OK … */
 	bool no_replace;  /* RENAME_TO: an existing target is an error */
+	bool is_now;      /* UTIME: without times, for which the right to write will do */
+	bool gives_away;  /* CHOWN: with an id, not only -1 */
 };
 /** observer_predict.c: op, error, is_dir, resolved of @record from its `joined` and `path`. */
 void bj_observer_predict(struct bj_observer *o, struct bj_record *record, const struct bj_try *try,

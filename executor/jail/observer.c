@@ -214,6 +214,8 @@ static void hand_on(const struct bj_observer *o)
 		const struct bj_record *record = &o->records[i];
 		const struct bj_attempt *a = &record->attempt;
 
+		if (record->is_gone)
+			continue;
 		if ((record->is_touch || record->touch_link) && hooks->touched)
 			hooks->touched(hooks->ctx, a->path, a->op);
 		if (!record->is_touch && hooks->attempt)

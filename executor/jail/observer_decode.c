@@ -41,15 +41,18 @@ struct bj_record *bj_seen_begin(const struct bj_seen *s)
 	record = &s->o->records[s->o->n_records++];
 	memset(&record->attempt, 0, sizeof(record->attempt));
 	record->attempt.error = -1;
+	record->is_gone = false;
 	record->is_touch = false;
+	record->mount_id = 0;
 	record->touch_link = false;
 	return record;
 }
 
 void bj_seen_discard(const struct bj_seen *s, struct bj_record *record)
 {
-	bj_assert(record == &s->o->records[s->o->n_records - 1]);
-	s->o->n_records--;
+	record->is_gone = true;
+	while (s->o->n_records > 0 && s->o->records[s->o->n_records - 1].is_gone)
+		s->o->n_records--;
 }
 
 void bj_seen_lose(const struct bj_seen *s, struct bj_record *record)
@@ -340,6 +343,18 @@ static struct bj_place place_of(const struct bj_seen *s, int dirfd_arg, int path
 
 /* ---- the shapes ---- */
 
+/* chown's two ids, of which -1 means "as it is". (Of 16 bits in the oldest 32-bit calls.) */
+static bool gives_away(const struct bj_seen *s, int first_arg)
+{
+	for (int i = first_arg; i < first_arg + 2; i++) {
+		uint32_t id = (uint32_t)bj_seen_arg(s, i);
+
+		if (id != UINT32_MAX && !(s->is_32bit && id == UINT16_MAX))
+			return true;
+	}
+	return false;
+}
+
 static void see_one_path(const struct bj_seen *s)
 {
 	struct bj_place place = place_of(s, s->call->dirfd_arg, s->call->path_arg);
@@ -349,6 +364,10 @@ static void see_one_path(const struct bj_seen *s)
 		try.op = BJ_OP_RMDIR;
 	if (try.op == BJ_OP_ACCESS)
 		try.access_mode = (int)bj_seen_arg(s, s->call->path_arg + 1);
+	if (try.op == BJ_OP_UTIME)
+		try.is_now = bj_seen_arg(s, s->call->path_arg + 1) == 0;
+	if (try.op == BJ_OP_CHOWN)
+		try.gives_away = gives_away(s, s->call->path_arg + 1);
 	if (try.op == BJ_OP_READLINK)
 		place.may_be_empty = place.dirfd != AT_FDCWD;
 	see_path(s, &place, &try);
@@ -389,39 +408,65 @@ static void see_openat2(const struct bj_seen *s)
 	see_open_flags(s, &place, (int)how.flags);
 }
 
+/* Where a name of a pair lies that needed no look so far, since nobody is told about it. */
+static uint64_t mount_of(const struct bj_seen *s, struct bj_record *record, bool is_object)
+{
+	unsigned int flags = BJ_FIND_MOUNT | (is_object ? BJ_FIND_NOFOLLOW : BJ_FIND_PARENT);
+	struct bj_found found;
+
+	if (record->mount_id == 0) {
+		bj_path_find(s->o->root_fd, record->joined, flags, &found, record->resolved);
+		record->mount_id = found.mount_id;
+	}
+	return record->mount_id;
+}
+
+/* One call, one result: what keeps one name from being changed keeps the other. */
+static void settle_pair(const struct bj_seen *s, struct bj_record *from, struct bj_record *to)
+{
+	int *errors[2] = { &from->attempt.error, &to->attempt.error };
+	bool is_link = s->call->op == BJ_OP_LINK_FROM;
+	int error = *errors[0] > 0 || to->is_gone ? *errors[0] : *errors[1];
+	uint64_t mounts[2];
+
+	if (from->is_gone && to->is_gone)
+		return;
+	if (from->is_gone || from->is_touch)
+		error = *errors[1];
+	/* rename says so as soon as both directories are there, link after all else but permission. */
+	if (!is_link || error == 0 || error == EACCES || error == EPERM) {
+		mounts[0] = mount_of(s, from, is_link);
+		mounts[1] = mount_of(s, to, false);
+		if (mounts[0] != 0 && mounts[1] != 0 && mounts[0] != mounts[1])
+			error = EXDEV;
+	}
+	*errors[0] = error;
+	*errors[1] = error;
+}
+
 static void see_pair(const struct bj_seen *s)
 {
 	const struct bj_call *call = s->call;
 	struct bj_place from = place_of(s, call->dirfd_arg, call->path_arg);
 	struct bj_place to = place_of(s, call->dirfd2_arg, call->path2_arg);
 	bool is_link = call->op == BJ_OP_LINK_FROM;
-	struct bj_try try_from = { .op = call->op, .nofollow = is_nofollow(s) };
-	/* RENAME_NOREPLACE is 1. */
+	struct bj_try try_from = { .op = call->op, .nofollow = !is_link || is_nofollow(s) };
 	struct bj_try try_to = { .op = call->op2,
 				 .nofollow = true,
-				 .no_replace = !is_link && (flags_of(s) & 1) };
-	size_t n = s->o->n_records;
-	struct bj_attempt *a[2] = { NULL, NULL };
+				 .no_replace = !is_link && (flags_of(s) & RENAME_NOREPLACE) };
+	struct bj_record *records[2];
 
+	/* AT_EMPTY_PATH is link's alone, and its first path's. */
+	from.may_be_empty = from.may_be_empty && is_link;
 	to.may_be_empty = false;
-	if (!is_link) {
-		try_from.nofollow = true;
-		from.may_be_empty = false;
-	}
-	see_path(s, &from, &try_from);
-	if (s->o->n_records > n)
-		a[0] = &s->o->records[n].attempt;
-	n = s->o->n_records;
-	see_path(s, &to, &try_to);
-	if (s->o->n_records > n)
-		a[1] = &s->o->records[n].attempt;
-	/* One call, one result. */
-	if (a[0] && a[1]) {
-		if (a[0]->error == 0)
-			a[0]->error = a[1]->error;
-		else
-			a[1]->error = a[0]->error;
-	}
+	records[0] = read_path(s, &from, try_from.nofollow);
+	records[1] = read_path(s, &to, true);
+	if (records[0])
+		judge(s, records[0], &try_from);
+	if (records[1])
+		judge(s, records[1], &try_to);
+	if (records[0] && records[1])
+		settle_pair(s, records[0], records[1]);
 }
 
 static void see_fd(const struct bj_seen *s)
@@ -430,6 +475,8 @@ static void see_fd(const struct bj_seen *s)
 				  .may_be_empty = true };
 	struct bj_try try = { .op = s->call->op };
 
+	if (try.op == BJ_OP_CHOWN)
+		try.gives_away = gives_away(s, 1);
 	if (place.dirfd >= 0)
 		see_path(s, &place, &try);
 }
@@ -521,7 +568,7 @@ static void fill_caller(const struct bj_seen *s)
 		struct bj_attempt *a = &s->o->records[i].attempt;
 		const struct bj_caller *caller;
 
-		if (s->o->records[i].is_touch)
+		if (s->o->records[i].is_touch || s->o->records[i].is_gone)
 			continue;
 		caller = bj_seen_caller_of(s);
 		a->pid = s->pid;

@@ -191,6 +191,28 @@ static int open_in_root(int root_fd, const char *path, uint64_t flags, uint64_t 
 	return fd >= 0 ? (int)fd : -errno;
 }
 
+bool bj_path_has_entries(int root_fd, const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_IN_ROOT };
+	bj_cleanup(bj_close_fdp) int fd =
+		(int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	/* "." and ".." come first on the file systems that there are, but need not. */
+	_Alignas(8) char entries[512];
+	long n = fd >= 0 ? syscall(SYS_getdents64, fd, entries, sizeof(entries)) : -1;
+	size_t n_names = 0;
+
+	for (long at = 0; at < n; n_names++) {
+		uint16_t len;
+
+		memcpy(&len, entries + at + 16, sizeof(len)); /* d_reclen, behind d_ino and d_off */
+		if (len == 0)
+			break;
+		at += len;
+	}
+	return n_names > 2;
+}
+
 /* Path of an open object as the jail sees it: the kernel gives it from the root of the jail's mount namespace. */
 static void path_of_fd(int root_fd, int fd, char *out)
 {
@@ -215,21 +237,25 @@ static void path_of_fd(int root_fd, int fd, char *out)
 
 static void describe(int fd, bool with_mount, struct bj_found *out)
 {
-	struct stat st;
+	struct statx st;
 	struct statvfs fs;
+	unsigned int mask =
+		STATX_TYPE | STATX_MODE | STATX_UID | STATX_GID | (with_mount ? STATX_MNT_ID : 0);
 
-	if (fstat(fd, &st) != 0) {
+	if (statx(fd, "", AT_EMPTY_PATH, mask, &st) != 0) {
 		out->error = -1;
 		return;
 	}
-	out->is_dir = S_ISDIR(st.st_mode);
-	out->is_link = S_ISLNK(st.st_mode);
-	out->is_regular = S_ISREG(st.st_mode);
-	out->mode = st.st_mode;
-	out->uid = st.st_uid;
-	out->gid = st.st_gid;
-	if (with_mount)
-		out->is_read_only = fstatvfs(fd, &fs) == 0 && (fs.f_flag & ST_RDONLY);
+	out->is_dir = S_ISDIR(st.stx_mode);
+	out->is_link = S_ISLNK(st.stx_mode);
+	out->is_regular = S_ISREG(st.stx_mode);
+	out->mode = st.stx_mode;
+	out->uid = st.stx_uid;
+	out->gid = st.stx_gid;
+	if (!with_mount)
+		return;
+	out->is_read_only = fstatvfs(fd, &fs) == 0 && (fs.f_flag & ST_RDONLY);
+	out->mount_id = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
 }
 
 /* Puts the text of link @fd in the place of the first @done bytes of @rest (both absolute in effect). */

@@ -44,6 +44,7 @@ static int check_parent(const struct guess *g, struct bj_found *parent)
 	size_t len;
 
 	find(g, BJ_FIND_PARENT | BJ_FIND_MOUNT, parent);
+	record->mount_id = parent->mount_id;
 	if (!parent->through_link)
 		return parent->error;
 	len = strlen(record->resolved);
@@ -105,7 +106,11 @@ static int guess_remove(const struct guess *g)
 		return error;
 	if (g->try->op == BJ_OP_UNLINK && found.is_dir)
 		return EISDIR;
-	return g->try->op == BJ_OP_RMDIR && !found.is_dir ? ENOTDIR : 0;
+	if (g->try->op != BJ_OP_RMDIR)
+		return 0;
+	if (!found.is_dir)
+		return ENOTDIR;
+	return bj_path_has_entries(g->o->root_fd, g->record->joined) ? ENOTEMPTY : 0;
 }
 
 static int guess_rename_to(const struct guess *g)
@@ -138,7 +143,14 @@ static int guess_change(const struct guess *g)
 		return EROFS;
 	if (needs_write)
 		return bj_caller_may(g->caller, &found, W_OK) ? 0 : EACCES;
-	return g->caller->has_override || g->caller->uid == found.uid ? 0 : EPERM;
+	if (g->caller->has_override)
+		return 0;
+	if (g->caller->uid != found.uid)
+		return !g->try->is_now				? EPERM
+		       : bj_caller_may(g->caller, &found, W_OK) ? 0
+								: EACCES;
+	/* Whom its owner may give it to depends on ids, which mean something else inside. */
+	return g->try->gives_away ? -1 : 0;
 }
 
 static int access_of_flags(int flags)
@@ -206,10 +218,12 @@ static int guess_open_write(const struct guess *g)
 
 static int guess_read(const struct guess *g)
 {
+	bool needs_mount = (g->try->access_mode & W_OK) || g->try->op == BJ_OP_LINK_FROM;
 	struct bj_found found;
 
-	find(g, g->try->access_mode & W_OK ? BJ_FIND_MOUNT : 0, &found);
+	find(g, needs_mount ? BJ_FIND_MOUNT : 0, &found);
 	set_resolved(g->record, &found);
+	g->record->mount_id = found.mount_id;
 	if (found.error)
 		return found.error;
 	switch (g->try->op) {

@@ -167,7 +167,8 @@ static void scripts(void **state)
 	assert_null(interpreter(BYTES("#!\n")));
 	assert_null(interpreter(BYTES("#!   \n")));
 	assert_null(interpreter(BYTES("#!")));
-	assert_string_equal(interpreter(BYTES("#!/bin/sh")), "/bin/sh"); /* the end of the file will do */
+	assert_string_equal(interpreter(BYTES("#!/bin/sh")),
+			    "/bin/sh"); /* the end of the file will do */
 	assert_null(interpreter(BYTES("#/bin/sh\n")));
 	assert_null(interpreter(BYTES("")));
 	memset(longest, 'a', sizeof(longest));
