@@ -33,6 +33,7 @@ void bjp_collector_free(struct bjp_collector *collector)
 		return;
 	bj_map_deinit(&collector->candidates);
 	bj_map_deinit(&collector->found);
+	bj_map_deinit(&collector->toolchain);
 	bj_arena_deinit(&collector->arena);
 	bj_free(collector);
 }
@@ -154,11 +155,13 @@ static void join_paths(struct bjp_collector *collector, struct bjp_candidate *c,
 		bjp_keep(collector, &c->lexical, a->path);
 }
 
+/* Attempts that were noise have left nothing in the candidate, so the first that is not counts as new. */
 static void join(struct bjp_collector *collector, struct bjp_candidate *c,
-		 const struct bjp_attempt *a, bool is_new)
+		 const struct bjp_attempt *a)
 {
-	join_caller(collector, c, a, is_new || c->count == 0);
-	join_operation(collector, c, a, is_new || c->count == 0);
+	bool is_new = c->count == 0;
+	join_caller(collector, c, a, is_new);
+	join_operation(collector, c, a, is_new);
 	join_paths(collector, c, a, is_new);
 	c->count++;
 }
@@ -179,6 +182,25 @@ static void note_found(struct bjp_collector *collector, struct bj_str path, bool
 	}
 	found->by_exec |= by_exec;
 	found->by_read |= !by_exec;
+}
+
+/* Whether the look-up found something is asked when it matters: the roots are the host's own. */
+static void note_toolchain(struct bjp_collector *collector, struct bj_str path)
+{
+	if (collector->toolchain.n_entries >= BJP_MAX_CANDIDATES ||
+	    bj_map_get(&collector->toolchain, path))
+		return;
+	struct bj_str kept = bj_arena_str(&collector->arena, path);
+	if (kept.ptr && !bj_map_put(&collector->toolchain, kept, collector, NULL))
+		return; /* without memory: less is known about a search, no attempt is lost */
+}
+
+void bjp_collect_known(struct bjp_collector *collector, struct bj_str path, enum bjp_class cls)
+{
+	if (cls == BJP_INPUT)
+		note_found(collector, path, false);
+	else if (cls == BJP_TOOLCHAIN)
+		note_toolchain(collector, path);
 }
 
 /* Whoever acts was executed: how a search through PATH that ended well is known without hearing of every exec. */
@@ -226,20 +248,21 @@ static void collect_lookup(struct bjp_collector *collector, const struct bjp_att
 	bool is_exec = a->access == BJP_ACCESS_EXEC, is_new;
 	if (a->error == 0 && a->access != BJP_ACCESS_STAT && !a->is_dir)
 		note_found(collector, path, is_exec);
-	bool is_unknown = cls == BJP_TOOLCHAIN && a->error < 0 && a->access == BJP_ACCESS_READ;
-	if ((cls != BJP_UNDECLARED && !is_unknown) || a->error == 0 || a->is_dir)
+	if (cls == BJP_TOOLCHAIN && a->error < 0)
+		note_toolchain(collector, path);
+	if (cls != BJP_UNDECLARED || a->error == 0 || a->is_dir)
 		return;
 
 	enum bjp_kind kind = is_exec ? BJP_EXEC_UNDECLARED : BJP_READ_UNDECLARED;
 	struct bjp_candidate *c = bjp_candidate_at(collector, kind, path, &is_new);
 	if (!c)
 		return;
-	if (is_new && !is_unknown)
+	if (is_new)
 		c->noise = bjp_noise_find(c->path, BJP_NOISE_READ);
 	if (is_noise(collector, c, a->exe))
 		return;
-	c->saw |= is_unknown ? BJP_SAW_TOOLCHAIN : saw_of(a->access);
-	join(collector, c, a, is_new);
+	c->saw |= saw_of(a->access);
+	join(collector, c, a);
 }
 
 static void collect_write(struct bjp_collector *collector, const struct bjp_attempt *a,
@@ -264,7 +287,7 @@ static void collect_write(struct bjp_collector *collector, const struct bjp_atte
 	if (is_noise(collector, c, a->exe))
 		return;
 	c->is_certain |= verdict != BJP_WRITE_IF_THERE;
-	join(collector, c, a, is_new);
+	join(collector, c, a);
 }
 
 void bjp_collect(struct bjp_collector *collector, const struct bjp_attempt *attempt)
@@ -322,7 +345,7 @@ static void collect_unix(struct bjp_collector *collector, const struct bjp_attem
 		return;
 	c->is_certain |= is_open;
 	collector->network_success |= is_open;
-	join(collector, c, a, is_new);
+	join(collector, c, a);
 	bjp_keep(collector, &c->address, c->path);
 }
 
@@ -361,7 +384,7 @@ static void collect_inet(struct bjp_collector *collector, const struct bjp_attem
 	struct bjp_attempt without_path = *a;
 	without_path.path = without_path.resolved = without_path.written = BJ_STR_NULL;
 	c->is_certain = true;
-	join(collector, c, &without_path, is_new);
+	join(collector, c, &without_path);
 	c->zone = BJP_ZONE_HOST;
 	c->port = port;
 	bjp_keep(collector, &c->address, address);
@@ -389,6 +412,6 @@ void bjp_collect_syscall(struct bjp_collector *collector, const struct bjp_attem
 	if (!c)
 		return;
 	c->is_certain = true;
-	join(collector, c, &call, is_new);
+	join(collector, c, &call);
 	c->zone = BJP_ZONE_SYSTEM;
 }

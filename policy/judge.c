@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- *	candidate ─┬ toolchain look-up ............................ only speaks in missing.c
- *	           ├ certain (writes, network, facts) ............. finding
+ *	candidate ─┬ certain (writes, network, facts) ............. finding
  *	           ├ the host, an anchor or the workspace has it ─┬ found later through PATH: hint
  *	           │                                              └ finding
  *	           └ nowhere ..................................... absent; may be a missing_candidate
@@ -134,8 +133,6 @@ static bool is_told_by_exec(const struct bjp_trial *trial, const struct bjp_cand
 static void judge_lookup(struct bjp_trial *trial, const struct bjp_candidate *c)
 {
 	struct bj_str path;
-	if (c->saw == BJP_SAW_TOOLCHAIN)
-		return;
 	struct bjp_evidence e = ask_both(trial, c, &path);
 	if (!bjp_evidence_holds(&e)) {
 		trial->counters.absent += c->count;

@@ -58,15 +58,15 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* A toolchain root is the host's own, so what the host has there the search has found. */
-static void note_toolchain_finds(const struct bjp_trial *trial, struct bj_map *names)
+static void drop_toolchain_finds(const struct bjp_trial *trial, struct bj_map *names)
 {
-	for (struct bjp_candidate *c = trial->collector->first; c; c = c->next) {
-		if (!(c->saw & BJP_SAW_TOOLCHAIN))
-			continue;
-		struct bj_str name = bjp_basename(c->path);
+	size_t pos = 0;
+	const struct bj_map_slot *slot;
+	while ((slot = bj_map_next(&trial->collector->toolchain, &pos)) != NULL) {
+		struct bj_str name = bjp_basename(slot->key);
 		if (!bj_map_get(names, name))
 			continue;
-		struct bjp_evidence e = bjp_trial_ask(trial, c->path);
+		struct bjp_evidence e = bjp_trial_ask(trial, slot->key);
 		if (e.on_host && !e.is_dir)
 			(void)bj_map_remove(names, name);
 	}
@@ -107,7 +107,7 @@ void bjp_missing_select(struct bjp_trial *trial)
 		if (bj_map_put(&names, bjp_basename(c->path), trial, NULL))
 			trial->lost[n++] = c;
 	}
-	note_toolchain_finds(trial, &names);
+	drop_toolchain_finds(trial, &names);
 	if (n > 0)
 		qsort(trial->lost, n, sizeof(trial->lost[0]), by_rank);
 	size_t n_taken = 0;

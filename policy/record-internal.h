@@ -23,7 +23,6 @@ enum bjp_saw {
 	BJP_SAW_READ = 1 << 0,
 	BJP_SAW_STAT = 1 << 1,
 	BJP_SAW_EXEC = 1 << 2,
-	BJP_SAW_TOOLCHAIN = 1 << 3, /* a look-up in a toolchain root whose outcome nobody told us */
 };
 
 /** All attempts of one kind on one path. Strings are in the collector's arena. */
@@ -63,6 +62,8 @@ struct bjp_collector {
 	struct bj_arena arena;
 	struct bj_map candidates; /* key -> struct bjp_candidate */
 	struct bj_map found;	  /* base name -> struct bjp_found */
+	struct bj_map
+		toolchain; /* path in a toolchain root that was looked up, with what outcome we were not told */
 	struct bjp_candidate *first, **last;
 	size_t n_candidates;
 	struct bj_str last_exe; /* the program that was noted last */

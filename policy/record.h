@@ -80,15 +80,19 @@ void bjp_collector_free(struct bjp_collector *collector);
 /**
  * bjp_collect() - Fast: two hash look-ups and no memory for what is known; deduplicates by (kind, path).
  * Beyond BJP_MAX_CANDIDATES or 48 MiB: counted as dropped.
- * Reads and execs of declared and toolchain paths are welcome too and never become records: a success (error 0) tells that a search
- * ended well, and in a toolchain root error -1 (nobody looked) is resolved by evidence when it matters. They keep the steps of a
- * search out of the missing_candidate records; an observer that does not hand them on costs some of that precision.
+ * Successful reads and execs are welcome too and never become records: they tell that a search ended well.
  * READ: open, readlink, chdir. STAT: stat, access. CREATE: creat, mkdir, mknod, symlink, the new name of rename and link.
  * WRITE: open for writing of what exists, truncate. REMOVE: unlink, rmdir, the old name of rename. META: chmod, chown, utime, xattr.
  * The operation names "rename", "link", "symlink", "mkdir", "mknod" (as prefixes) say that a last link is not followed, "utime" that
- * only times are touched.
+ * or "set times" that only times are touched.
  */
 void bjp_collect(struct bjp_collector *collector, const struct bjp_attempt *attempt);
+/**
+ * bjp_collect_known() - a path that the observer asked about and that does not come as an attempt, because it is declared (INPUT:
+ * the look-up finds it) or lies in a toolchain root (evidence says later whether it was found). Other classes are ignored.
+ * Without it the steps of a search that ended well (gcc's include path) may be taken for missing_candidate when the action fails.
+ */
+void bjp_collect_known(struct bjp_collector *collector, struct bj_str path, enum bjp_class cls);
 void bjp_collect_network(struct bjp_collector *collector, const struct bjp_attempt *attempt, bool is_unix,
 			 struct bj_str address, uint16_t port);
 void bjp_collect_syscall(struct bjp_collector *collector, const struct bjp_attempt *attempt, const char *name);

@@ -9,9 +9,19 @@
 
 enum { MAX_TEXT_BYTES = 1 << 30 };
 
+/* Nearly every path: shown as it is, without a copy. */
+static bool is_plain(struct bj_str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.ptr[i] < ' ' || s.ptr[i] > '~' || s.ptr[i] == '"' || s.ptr[i] == '\\')
+			return false;
+	}
+	return true;
+}
+
 static void put_quoted(struct bj_buf *buf, struct bj_arena *arena, struct bj_str s)
 {
-	struct bj_str shown = bj_str_printable(arena, s, SIZE_MAX);
+	struct bj_str shown = is_plain(s) ? s : bj_str_printable(arena, s, SIZE_MAX);
 	if (s.len > 0 && shown.len == 0)
 		buf->failed = true;
 	bj_buf_append_char(buf, '"');
@@ -61,6 +71,16 @@ static int by_path(const void *a, const void *b)
 	return bj_str_cmp((*x)->path, (*y)->path);
 }
 
+/* A tree is mostly handed over in this order. */
+static bool is_sorted(const struct bjp_entry *const *entries, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		if (bj_str_cmp(entries[i - 1]->path, entries[i]->path) > 0)
+			return false;
+	}
+	return true;
+}
+
 static void put_inputs(struct bj_buf *buf, struct bj_arena *arena, const struct bjp_index *index)
 {
 	static const char *const what[] = { "read dir", "read file", "read symlink" };
@@ -75,7 +95,8 @@ static void put_inputs(struct bj_buf *buf, struct bj_arena *arena, const struct 
 		if (index->entries[i].flags & BJP_F_INPUT)
 			sorted[n++] = &index->entries[i];
 	}
-	qsort(sorted, n, sizeof(sorted[0]), by_path);
+	if (!is_sorted(sorted, n))
+		qsort(sorted, n, sizeof(sorted[0]), by_path);
 	for (size_t i = 0; i < n; i++) {
 		bj_buf_printf(buf, "%s ", what[sorted[i]->kind]);
 		put_quoted(buf, arena, sorted[i]->path);

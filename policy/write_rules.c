@@ -77,7 +77,7 @@ enum bjp_write_verdict bjp_write_judge(const struct bjp_policy *policy,
 				       const struct bjp_settings *settings,
 				       const struct bjp_attempt *attempt, struct bj_str path)
 {
-	if (op_is(attempt, "utime") || is_made_already(attempt))
+	if (op_is(attempt, "utime") || op_is(attempt, "set times") || is_made_already(attempt))
 		return BJP_WRITE_NOISE;
 	if (bjp_path_is_below(path, policy->exec_root))
 		return judge_below_root(policy, settings, attempt, path);
