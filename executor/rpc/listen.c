@@ -21,6 +21,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -240,15 +241,17 @@ static int listen_list(const struct addrinfo *list, uint16_t *port,
 	return *n_listeners > n_before ? 0 : first_error ? first_error : -EADDRNOTAVAIL;
 }
 
+/* Without a name getaddrinfo() asks nobody: it gives the wildcards, or without AI_PASSIVE the loopback addresses. */
 static int resolve(const char *addr, const char *host, struct addrinfo **out_list,
 		   struct bj_err *err)
 {
+	bool is_local = strcasecmp(host, "localhost") == 0;
 	const struct addrinfo hints = {
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+		.ai_flags = AI_NUMERICSERV | (is_local ? 0 : AI_PASSIVE),
 	};
-	int rc = getaddrinfo(*host ? host : NULL, "0", &hints, out_list);
+	int rc = getaddrinfo(*host && !is_local ? host : NULL, "0", &hints, out_list);
 	if (rc == 0)
 		return 0;
 	return bj_err_set(err, BJ_INVALID_ARGUMENT, "address \"%s\": %s", addr, gai_strerror(rc));

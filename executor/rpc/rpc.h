@@ -117,8 +117,9 @@ BJ_MUST_USE int bj_rpc_server_listen(struct bj_rpc_server *server, const char *a
 				     struct bj_err *err);
 BJ_MUST_USE int bj_rpc_server_start(struct bj_rpc_server *server, struct bj_err *err);
 /**
- * Not on a loop thread: stops accepting, GOAWAY, waits @grace_ms for running calls, cancels the rest, waits, frees.
- * A second call of bj_rpc_server_hurry() [any thread] ends the grace early.
+ * Not on a loop thread, while the loops run: stops accepting, GOAWAY, waits @grace_ms for running calls, then cancels the
+ * rest, waits and frees. When it returns closed() was called for every call. Accepts NULL.
+ * bj_rpc_server_hurry() [any thread, before stop has returned] ends the grace early.
  */
 void bj_rpc_server_stop(struct bj_rpc_server *server, uint64_t grace_ms);
 void bj_rpc_server_hurry(struct bj_rpc_server *server);

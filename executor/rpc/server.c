@@ -20,6 +20,9 @@
 #include "executor/base/log.h"
 #include "executor/rpc/rpc-internal.h"
 
+#define FLUSH_NS BJ_NS_PER_SEC
+#define MAX_GRACE_MS (UINT64_C(1) << 40) /* 35 years, so that sums stay in range */
+
 struct method {
 	struct bj_rpc_method info;
 	void *registered; /* core's handle */
@@ -325,32 +328,55 @@ static void on_down(struct bj_rpc_op *op, bool ok)
 	pthread_mutex_unlock(&server->mu);
 }
 
-static bool is_done_locked(const struct bj_rpc_server *server)
+static bool no_calls(const struct bj_rpc_server *server)
 {
-	return server->is_down && server->n_live == 0;
+	return server->n_live == 0;
 }
 
-/* Until everything is over, the grace has passed or somebody hurries. True: everything is over. */
-static bool wait_grace(struct bj_rpc_server *server, uint64_t grace_ms)
+static bool is_done(const struct bj_rpc_server *server)
 {
-	uint64_t until_ns = bj_deadline_ns(BJ_MIN(grace_ms, UINT64_C(1) << 40) * BJ_NS_PER_MS);
+	return server->n_live == 0 && server->is_down;
+}
+
+/* Until @reached, the time has passed or somebody hurries. True: reached. */
+static bool wait_for(struct bj_rpc_server *server, bool (*reached)(const struct bj_rpc_server *),
+		     uint64_t until_ns)
+{
 	struct timespec until = { .tv_sec = (time_t)(until_ns / BJ_NS_PER_SEC),
 				  .tv_nsec = (long)(until_ns % BJ_NS_PER_SEC) };
 	pthread_mutex_lock(&server->mu);
-	while (!is_done_locked(server) && !server->is_hurried &&
+	while (!reached(server) && !server->is_hurried &&
 	       pthread_cond_timedwait(&server->changed, &server->mu, &until) == 0)
 		;
-	bool is_done = is_done_locked(server);
+	bool is_reached = reached(server);
 	pthread_mutex_unlock(&server->mu);
-	return is_done;
+	return is_reached;
 }
 
 static void wait_done(struct bj_rpc_server *server)
 {
 	pthread_mutex_lock(&server->mu);
-	while (!is_done_locked(server))
+	while (!is_done(server))
 		pthread_cond_wait(&server->changed, &server->mu);
 	pthread_mutex_unlock(&server->mu);
+}
+
+/*
+ * The grace is for calls. Once there are none, a connection has FLUSH_NS to send what it still holds; core alone would
+ * wait for longer: 20 s for a peer that does not answer its ping, and for ever for a call that crosses the shutdown (one
+ * that arrives between core's own look at the flag and the queue that it puts the call in is forgotten there).
+ */
+static void shut_down(struct bj_rpc_server *server, uint64_t grace_ms)
+{
+	server->down_op.fn = on_down;
+	BJ_RPC_GIVE(&server->down_op);
+	grpc_server_shutdown_and_notify(server->core, server->loops[0]->cq, &server->down_op);
+	grace_ms = BJ_MIN(grace_ms, MAX_GRACE_MS);
+	if (wait_for(server, no_calls, bj_deadline_ns(grace_ms * BJ_NS_PER_MS)) &&
+	    wait_for(server, is_done, bj_deadline_ns(FLUSH_NS)))
+		return;
+	grpc_server_cancel_all_calls(server->core);
+	wait_done(server);
 }
 
 void bj_rpc_server_stop(struct bj_rpc_server *server, uint64_t grace_ms)
@@ -358,16 +384,8 @@ void bj_rpc_server_stop(struct bj_rpc_server *server, uint64_t grace_ms)
 	if (!server)
 		return;
 	bj_rpc_acceptor_free(BJ_STEAL_PTR(server->acceptor));
-	if (server->slots) {
-		server->down_op.fn = on_down;
-		BJ_RPC_GIVE(&server->down_op);
-		grpc_server_shutdown_and_notify(server->core, server->loops[0]->cq,
-						&server->down_op);
-		if (!wait_grace(server, grace_ms)) {
-			grpc_server_cancel_all_calls(server->core);
-			wait_done(server);
-		}
-	}
+	if (server->slots)
+		shut_down(server, grace_ms);
 	server_free(server);
 }
 
