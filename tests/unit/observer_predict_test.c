@@ -36,23 +36,34 @@ static struct observed run;
 static int *results;
 static bool is_root;
 
+static int write_proc(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t got = fd >= 0 ? write(fd, text, strlen(text)) : -1;
+
+	close(fd);
+	return got == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+/* One user, one group: root within. */
+static int become_root_inside(void)
+{
+	char uids[32];
+	char gids[32];
+
+	(void)snprintf(uids, sizeof(uids), "0 %u 1", getuid());
+	(void)snprintf(gids, sizeof(gids), "0 %u 1", getgid());
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+	    write_proc("/proc/self/uid_map", uids) != 0)
+		return -1;
+	return write_proc("/proc/self/setgroups", "deny") | write_proc("/proc/self/gid_map", gids);
+}
+
 /* A fresh tmpfs in a mount namespace of this test, at /tmp: nothing of it is left behind. */
 static int mount_world(void)
 {
-	uid_t uid = getuid();
-
-	if (unshare(CLONE_NEWNS) != 0) {
-		char map[32];
-		int fd;
-
-		if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-			return -1;
-		(void)snprintf(map, sizeof(map), "0 %u 1", uid);
-		fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
-		if (fd < 0 || write(fd, map, strlen(map)) != (ssize_t)strlen(map))
-			return -1;
-		close(fd);
-	}
+	if (unshare(CLONE_NEWNS) != 0 && become_root_inside() != 0)
+		return -1;
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		return -1;
 	return mount("world", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755");
