@@ -121,9 +121,11 @@ struct bj_store_entry *bj_store_settle_locked(struct bj_store *store,
 					      const struct bj_store_key *key);
 /** A new ABSENT entry; NULL without memory. The key must not be in the map. */
 struct bj_store_entry *bj_store_add_locked(struct bj_store *store, const struct bj_store_key *key);
-/** Moves to another state: keeps the LRU list, wakes waiters, and frees an ABSENT entry that nobody pins. */
+/** Moves to another state: keeps the LRU list right and wakes waiters. */
 void bj_store_move_locked(struct bj_store *store, struct bj_store_entry *entry,
 			  enum bj_entry_state to);
+/** Frees an entry that is ABSENT and that nobody pins. */
+void bj_store_drop_if_unused_locked(struct bj_store *store, struct bj_store_entry *entry);
 /** Counts a use. */
 void bj_store_touch_locked(struct bj_store *store, struct bj_store_entry *entry);
 /** Takes a file into the statistics, or out of them. */

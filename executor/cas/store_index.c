@@ -220,7 +220,7 @@ struct bj_store_entry *bj_store_add_locked(struct bj_store *store, const struct 
 	return entry;
 }
 
-static void drop_if_unused_locked(struct bj_store *store, struct bj_store_entry *entry)
+void bj_store_drop_if_unused_locked(struct bj_store *store, struct bj_store_entry *entry)
 {
 	if (entry->state != BJ_ENTRY_ABSENT || entry->n_pins > 0)
 		return;
@@ -241,7 +241,6 @@ void bj_store_move_locked(struct bj_store *store, struct bj_store_entry *entry,
 		unlink_locked(store, entry);
 	else if (!entry->is_linked)
 		link_newest_locked(store, entry);
-	drop_if_unused_locked(store, entry);
 }
 
 void bj_store_pin_locked(struct bj_store *store, struct bj_store_entry *entry)
@@ -260,7 +259,7 @@ void bj_store_unpin_locked(struct bj_store *store, struct bj_store_entry *entry)
 		entry->is_touch_dirty = true;
 		link_newest_locked(store, entry);
 	}
-	drop_if_unused_locked(store, entry);
+	bj_store_drop_if_unused_locked(store, entry);
 }
 
 void bj_store_count_locked(struct bj_store *store, const struct bj_store_entry *entry)
@@ -307,6 +306,7 @@ bool bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry
 	if (r < 0) /* the file stays, and so must its bytes; whoever asks for it hashes it */
 		bj_store_count_locked(store, entry);
 	bj_store_move_locked(store, entry, r < 0 ? BJ_ENTRY_SUSPECT : BJ_ENTRY_ABSENT);
+	bj_store_drop_if_unused_locked(store, entry);
 	return r == 0;
 }
 

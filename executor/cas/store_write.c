@@ -142,6 +142,7 @@ int bj_store_publish_begin(struct bj_store *store, const struct bj_store_key *ke
 	pthread_mutex_lock(&store->mu);
 	int r = claim_locked(store, key, is_replacing, &entry, err);
 	if (r == 0) {
+		bj_assert(entry);
 		entry->prior = entry->state;
 		bj_store_move_locked(store, entry, BJ_ENTRY_PUBLISHING);
 		bj_store_evict_locked(store, size_bytes);
@@ -194,6 +195,7 @@ void bj_store_publish_cancel(struct bj_store *store, struct bj_store_entry *entr
 	pthread_mutex_lock(&store->mu);
 	store->reserved_bytes -= size_bytes;
 	bj_store_move_locked(store, entry, (enum bj_entry_state)entry->prior);
+	bj_store_drop_if_unused_locked(store, entry);
 	pthread_mutex_unlock(&store->mu);
 }
 
@@ -223,6 +225,7 @@ static int publish_memory(struct bj_store *store, const struct bj_digest *digest
 	int r = bj_store_publish_begin(store, &key, data.len, false, &entry, err);
 	if (r != 0)
 		return r == BJ_STORE_E_PRESENT ? 0 : r;
+	bj_assert(entry);
 	char name[BJ_STORE_PATH_BYTES];
 	r = bj_store_write_tmp(store, data, name, err);
 	if (r < 0) {
@@ -368,6 +371,7 @@ static int publish_file(struct bj_store_writer *writer, const struct bj_digest *
 	r = bj_store_publish_begin(store, &key, digest->size_bytes, false, &entry, err);
 	if (r != 0)
 		return r == BJ_STORE_E_PRESENT ? 0 : r;
+	bj_assert(entry);
 	r = bj_store_publish_end(store, entry, digest->size_bytes, writer->tmp_name, err);
 	writer->tmp_name[0] = '\0'; /* moved in, or removed */
 	return r;
@@ -448,6 +452,7 @@ int bj_store_put_fd(struct bj_store *store, enum bj_digest_fn fn, int fd,
 	int r = bj_store_writer_new(store, fn, UINT64_MAX, &writer, err);
 	if (r < 0)
 		return r;
+	bj_assert(writer);
 	r = copy_fd(writer, fd, chunk, err);
 	if (r < 0) {
 		bj_store_writer_abort(writer);

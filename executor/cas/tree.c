@@ -446,6 +446,7 @@ static int load(struct walk *walk, const struct bj_digest *root, struct bj_tree 
 	int r = read_all(walk, root, &first, err);
 	if (r < 0)
 		return r;
+	bj_assert(first);
 	if (walk->missing.n_entries > 0)
 		return list_missing(walk, out_missing, err);
 	r = measure(walk, first, err);
