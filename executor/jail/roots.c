@@ -88,13 +88,9 @@ static struct bj_jail_root *append(struct list *l, const char *path)
 	return root;
 }
 
-static void add_link(struct list *l, const char *path)
+static void add_link(struct list *l, const char *path, struct bj_str target)
 {
-	char target[PATH_MAX];
-	ssize_t n = readlink(path, target, sizeof(target));
-	if (n <= 0 || (size_t)n == sizeof(target))
-		return;
-	struct bj_str copy = bj_arena_str(l->arena, bj_str_n(target, (size_t)n));
+	struct bj_str copy = bj_arena_str(l->arena, target);
 	struct bj_jail_root *root = copy.ptr ? append(l, path) : NULL;
 	if (!root) {
 		l->no_memory = true;
@@ -111,7 +107,10 @@ static void add_path(struct list *l, const char *path)
 	if (lstat(path, &st) < 0 || is_covered(l, bj_str_of(path)))
 		return;
 	if (S_ISLNK(st.st_mode)) {
-		add_link(l, path);
+		char target[PATH_MAX];
+		ssize_t n = readlink(path, target, sizeof(target));
+		if (n > 0 && (size_t)n < sizeof(target))
+			add_link(l, path, bj_str_n(target, (size_t)n));
 		return;
 	}
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
@@ -164,7 +163,7 @@ static int add_extra(struct list *l, struct bj_str extra, struct bj_err *err)
 				  "jail: the whole host as a root leaves no wall");
 	add_path(l, real);
 	if (strcmp(given, real) != 0 && !is_covered(l, extra))
-		add_link(l, given);
+		add_link(l, given, bj_str_of(real)); /* a link on the way is enough to need it */
 	return 0;
 }
 
