@@ -45,6 +45,7 @@ struct run {
 	int out[2];  /* read ends of stdout and stderr; -EBADF at the end of file */
 	int pidfd;   /* init */
 	int root_fd; /* init's root */
+	int exec_fd; /* the merged input root in it, for the result */
 	struct bj_observer *observer;
 	bool observer_done; /* nobody uses the filter any more */
 
@@ -167,16 +168,15 @@ static int open_init_root(struct run *r)
 	r->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->root_fd < 0)
 		return errno;
+	r->exec_fd = openat(r->root_fd, BJ_JAIL_ROOT + 1, /* relative: without its slash */
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (r->exec_fd < 0)
+		return errno;
 	return is_dead(r->pidfd) ? ESRCH : 0;
 }
 
 static bool start_observer(struct run *r)
 {
-	int errnum = open_init_root(r);
-	if (errnum) {
-		fail_step(r, "observer-root", "open", errnum);
-		return false;
-	}
 	/* The command shares its descriptors with init until it execs. */
 	int listener = pidfd_getfd(r->pidfd, r->ready.listener, 0);
 	if (listener < 0) {
@@ -196,6 +196,11 @@ static void maybe_go(struct run *r)
 {
 	if (!r->has_started || !r->has_ready || r->has_go || r->kill_ns)
 		return;
+	int errnum = open_init_root(r);
+	if (errnum) {
+		fail_step(r, "init-root", "open", errnum);
+		return;
+	}
 	if (r->spec->observe != BJ_OBSERVE_OFF && !start_observer(r))
 		return;
 	int code = bj_wire_send(r->event, BJ_WIRE_GO, NULL, 0, NULL, 0);
@@ -497,6 +502,7 @@ static int judge(struct run *r, struct bj_jail_result *out_result)
 	result.observer.level = r->spec->observe;
 	if (r->observer)
 		bj_observer_stats(r->observer, &result.observer);
+	result.exec_fd = BJ_STEAL_FD(r->exec_fd);
 	*out_result = result;
 	return 0;
 }
@@ -514,6 +520,7 @@ int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
 		.out = { -EBADF, -EBADF },
 		.pidfd = -EBADF,
 		.root_fd = -EBADF,
+		.exec_fd = -EBADF,
 	};
 	int code = start(&r);
 	if (code == 0) {
@@ -530,5 +537,6 @@ int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
 	bj_close_fdp(&r.out[1]);
 	bj_close_fdp(&r.pidfd);
 	bj_close_fdp(&r.root_fd);
+	bj_close_fdp(&r.exec_fd);
 	return code;
 }
