@@ -142,8 +142,9 @@ static void supervise(struct observed *o, struct bj_observer *observer)
 	for (;;) {
 		int n;
 
-		if (o->tick)
-			o->tick(o->ctx);
+		bj_observer_stats(observer, &o->stats);
+		if (o->stop_after && o->stats.n_notifications >= o->stop_after)
+			return;
 		n = poll(&poll_fd, 1, bj_poll_timeout_ms(deadline));
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -192,11 +193,11 @@ void observe(struct observed *o, int (*body)(void *arg), void *arg)
 	assert_int_equal(write(pipes[1][1], "g", 1), 1);
 	if (observer)
 		supervise(o, observer);
-	while (waitpid(pid, &o->status, 0) < 0)
-		assert_int_equal(errno, EINTR);
 	if (observer)
 		bj_observer_stats(observer, &o->stats);
 	bj_observer_free(observer);
+	while (waitpid(pid, &o->status, 0) < 0)
+		assert_int_equal(errno, EINTR);
 	bj_observer_filter_free(filter);
 	close(pipes[0][0]);
 	close(pipes[1][1]);

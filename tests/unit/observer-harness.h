@@ -30,15 +30,14 @@ struct seen_record {
 enum { MAX_SEEN = 4096 };
 
 struct observed {
-	enum bj_observe level;        /* in */
-	bool no_touched;              /* in: no hook for touches */
-	uid_t uid;                    /* in: become this one first; 0: stay */
-	int root_fd;                  /* in: 0: "/" */
-	void (*tick)(void *ctx);      /* in: called before each poll; may be NULL */
-	void *ctx;
-	int status;                   /* out: of wait */
+	enum bj_observe level; /* in */
+	bool no_touched;       /* in: no hook for touches */
+	uid_t uid;	       /* in: become this one first; 0: stay */
+	int root_fd;	       /* in: 0: "/" */
+	uint64_t stop_after;   /* in: so many notifications, and the supervisor ends; 0: never */
+	int status;	       /* out: of wait */
 	struct bj_observer_stats stats;
-	size_t n_seen;                /* may exceed MAX_SEEN: the rest was not kept */
+	size_t n_seen; /* may exceed MAX_SEEN: the rest was not kept */
 	struct seen_record seen[MAX_SEEN];
 };
 
