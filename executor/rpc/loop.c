@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
@@ -16,6 +17,8 @@
 #include "executor/base/log.h"
 #include "executor/base/pool.h"
 #include "executor/rpc/rpc-internal.h"
+
+#define MAX_DEINIT_NS (5 * BJ_NS_PER_SEC)
 
 /* ---- the process ---- */
 
@@ -45,8 +48,21 @@ void bj_rpc_init(void)
 	grpc_init();
 }
 
+/*
+ * Connections are taken down on core's own threads, and each keeps core alive until then: our "blocking" shutdown does
+ * not block while one does, and slices (with what their destroy functions touch) are given back after it. Core offers no
+ * event for the end of that, so we look again until we are the last.
+ */
 void bj_rpc_deinit(void)
 {
+	const struct timespec nap = { .tv_nsec = (long)BJ_NS_PER_MS };
+	uint64_t until_ns = bj_deadline_ns(MAX_DEINIT_NS);
+	grpc_shutdown_blocking();
+	while (grpc_is_initialized() && bj_now_ns() < until_ns)
+		(void)nanosleep(&nap, NULL); /* a shorter nap does no harm */
+	if (grpc_is_initialized())
+		bj_warn("rpc: core is still in use at its end");
+	grpc_init(); /* the last other user may have left the end to a thread of its own, which this takes over */
 	grpc_shutdown_blocking();
 }
 

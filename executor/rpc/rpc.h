@@ -9,6 +9,7 @@
  * Ownership   The message given to open()/message() dies on return; take slice refs to keep data. Slices given to
  *             bj_rpc_send()/bj_rpc_reply() are consumed always, sent or not. A call dies after closed() returned and
  *             every hold is dropped; user data is the handler's to free in closed(). bj_rpc_arena() memory dies with the call.
+ *             A slice's destroy function runs on any thread; what it touches must live until bj_rpc_deinit() returns.
  * Pressure    One message each way in flight. Nothing is received until bj_rpc_want(): not calling it stops the peer.
  *             bj_rpc_send() refuses while !bj_rpc_writable(); sent() says that flow control took the last message.
  * End         A server's last word (reply, finish, fail) may come while a message is in flight: it follows that message.
@@ -39,8 +40,9 @@ struct bj_rpc_server;
 struct bj_rpc_channel;
 struct bj_rpc_call;
 
-/** grpc_init/grpc_shutdown_blocking, log function, RLIMIT_NOFILE raised to its hard limit (remedy for CVE-2023-4785). */
+/** Log function, and RLIMIT_NOFILE raised to its hard limit (one remedy for CVE-2023-4785). Once a process at a time. */
 void bj_rpc_init(void);
+/** After every loop has stopped. When it returns, the destroy functions of all slices have run. */
 void bj_rpc_deinit(void);
 
 /** Status text (percent-encoded) and details (base64) together: what clients that keep the usual limit of 8 KiB can take. */
