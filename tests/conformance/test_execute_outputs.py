@@ -241,6 +241,23 @@ class Collection(Case):
         self.assertEqual(60 << 20, outcome.file_entry("f").digest.size_bytes)
         self.assertEqual(60 << 20, len(outcome.file("f")))
 
+    def test_L92_no_space(self):
+        """The server's want, not the command's: never cached; with more room the same action runs."""
+        server = self.new_server(config={"workBytes": 16 << 20})
+        client = self.new_client(server)
+        action = client.sh("head -c 40M /dev/zero > f", outputs=["f"])
+        outcome = client.execute(action)
+        if outcome.code == c.OK:
+            self.assertNotEqual(0, outcome.exit_code, outcome)
+        else:
+            self.assertEqual(c.RESOURCE_EXHAUSTED, outcome.code, outcome)
+        self.assertIsNone(client.get_result(action))
+        self.run_sh("true", client=client)
+        server.stop()
+        roomy = self.new_server(store=server.store)
+        outcome = self.assert_ran(self.new_client(roomy).execute(action))
+        self.assertEqual(40 << 20, outcome.file_entry("f").digest.size_bytes)
+
     def test_L81_file_size_limit(self):
         """Inherited or unlimited; a file of some size can be written."""
         outcome = self.run_sh("ulimit -f; head -c 1M /dev/zero > f", outputs=["f"])

@@ -119,6 +119,14 @@ class Timeout(Case):
             for outcome in pool.map(lambda _: client.run("sleep 1.5", timeout=4), range(8)):
                 self.assert_ran(outcome)
 
+    def test_L72_above_the_maximum(self):
+        """Refused, not cut down to it; what is just below runs."""
+        client = self.new_client(self.new_server(config={"maxTimeoutSeconds": 60}))
+        for timeout in (61, 60.000000001):
+            outcome = client.run("true", timeout=timeout)
+            self.assert_refused(outcome, "timeout", codes=(c.INVALID_ARGUMENT,))
+        self.run_sh("true", client=client, timeout=60)
+
     def test_L72_above_any_maximum(self):
         outcome = self.client.run("true", timeout=3 * 10**9)
         self.assert_refused(outcome, "timeout", codes=(c.INVALID_ARGUMENT,))

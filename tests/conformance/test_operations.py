@@ -238,6 +238,12 @@ class Leaving(Case):
         self.assertEqual(c.DEADLINE_EXCEEDED, outcome.code)
         proc.wait_gone(mark, GRACE + 10)
 
+    def test_L115_grace_is_a_setting(self):
+        client = self.new_client(self.new_server(config={"cancelGraceSeconds": 0}))
+        call, mark = self.start_marked(client)
+        call.cancel()
+        proc.wait_gone(mark, GRACE - 1)
+
     def test_leaving_the_queue(self):
         """An action that nobody waits for any more does not start."""
         client = self.new_client(self.new_server("--slots=1"))

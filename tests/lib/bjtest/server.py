@@ -27,16 +27,22 @@ class Server:
 
     @flags: more flags for `serve`
     @store: directory; a fresh one by default
+    @config: {key: scalar} for a file that --config names
     @environ: the server's whole environment; a small one by default
     @wrapper: argv that comes before the server's own, e.g. ["prlimit", "--core=0:0"]
     @keep_fds: descriptors that the server process inherits, at the same numbers
     """
 
-    def __init__(self, *flags, store=None, environ=None, wrapper=(), keep_fds=()):
+    def __init__(self, *flags, store=None, config=None, environ=None, wrapper=(), keep_fds=()):
         self.dir = env.fresh_dir("server")
         self.store = store or os.path.join(self.dir, "store")
         self.log_path = os.path.join(self.dir, "log")
         self.flags = list(flags) + shlex.split(os.environ.get("BJ_SERVE_FLAGS", ""))
+        if config:
+            path = os.path.join(self.dir, "config.yaml")
+            with open(path, "w", encoding="utf-8") as f:
+                f.writelines("%s: %s\n" % pair for pair in config.items())
+            self.flags.append("--config=" + path)
         self.environ = environ or {"PATH": "/usr/bin:/bin", "HOME": "/root", "BJ_SECRET": "leak-1"}
         self.wrapper = list(wrapper)
         self.keep_fds = keep_fds
