@@ -59,7 +59,8 @@ static inline bool oracle_glob(struct bj_str pattern, struct bj_str path)
 		pattern.len -= 2;
 	if (path.len == 0 && bj_str_eq(pattern, BJ_STR_LIT("/**")))
 		return false; /* below "", not "" itself */
-	return oracle_at(pattern.ptr, pattern.len, path.ptr, path.len, true);
+	return oracle_at(pattern.len ? pattern.ptr : "", pattern.len, path.len ? path.ptr : "",
+			 path.len, true);
 }
 
 #endif
