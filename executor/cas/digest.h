@@ -61,7 +61,8 @@ static inline struct bj_str bj_digest_key(const struct bj_digest *digest)
 struct bj_digest bj_digest_of(enum bj_digest_fn fn, struct bj_str data);
 
 struct bj_hasher;
-BJ_MUST_USE int bj_hasher_new(enum bj_digest_fn fn, struct bj_hasher **out_hasher, struct bj_err *err);
+BJ_MUST_USE int bj_hasher_new(enum bj_digest_fn fn, struct bj_hasher **out_hasher,
+			      struct bj_err *err);
 void bj_hasher_free(struct bj_hasher *hasher);
 void bj_hasher_update(struct bj_hasher *hasher, const void *data, size_t n_bytes);
 /** The digest of all bytes since new or the last finish; the hasher starts again. */

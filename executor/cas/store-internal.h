@@ -60,21 +60,36 @@ enum bj_entry_state {
 	BJ_ENTRY_N_STATES,
 };
 
+/** lru_index of an entry that is not in the heap. */
+#define BJ_STORE_LRU_NONE UINT32_MAX
+
 /**
- * One blob or action cache entry. Linked in the LRU list exactly when it may be evicted: SUSPECT or PRESENT, pins == 0.
+ * One blob or action cache entry. In the LRU heap exactly when it may be evicted: SUSPECT or PRESENT, n_pins == 0.
  * In the states PUBLISHING, VERIFYING and REMOVING it belongs to the thread that set them; all others wait for `settled`.
+ * There is one for each file of the store, so that it is kept small.
  */
 struct bj_store_entry {
-	struct bj_store_entry *newer,
-		*older;	     /* LRU neighbours; both NULL when not linked (or alone) */
 	uint64_t size_bytes; /* of the file */
 	uint64_t stamp_ns;   /* last use, real time, strictly increasing over all uses */
 	uint32_t n_pins;
+	uint32_t lru_index;  /* place in the heap, or BJ_STORE_LRU_NONE */
 	uint8_t state;	     /* enum bj_entry_state */
 	uint8_t prior;	     /* in PUBLISHING: the state to go back to when that fails */
-	bool is_linked;	     /* in the LRU list */
 	bool is_touch_dirty; /* the file's mtime is behind stamp_ns */
-	struct bj_store_key key;
+	uint8_t key_len;
+	uint8_t key[]; /* of struct bj_store_key */
+};
+
+/** See store_lru.c. */
+struct bj_store_lru_slot {
+	uint64_t stamp_ns; /* the entry's when it was placed; never above what it is now */
+	struct bj_store_entry *entry;
+};
+
+/** A heap by stamp_ns. */
+struct bj_store_lru {
+	struct bj_store_lru_slot *slots;
+	size_t n_slots, n_allocated;
 };
 
 struct bj_store {
@@ -87,10 +102,9 @@ struct bj_store {
 	pthread_mutex_t mu;
 	pthread_cond_t settled;		/* an entry left a busy state */
 	struct bj_map map;		/* (mu) key -> entry, owned */
-	struct bj_store_entry *newest;	/* (mu) LRU list */
-	struct bj_store_entry *oldest;	/* (mu) */
+	struct bj_store_lru lru;	/* (mu) room for every entry of the map */
 	uint64_t last_stamp_ns;		/* (mu) the last stamp given */
-	uint64_t persisted_stamp_ns;	/* (mu) uses up to here are on disk as mtimes */
+	bool has_touches;		/* (mu) some entry is_touch_dirty */
 	struct bj_store_stats stats;	/* (mu) of the files that are in place */
 	uint64_t reserved_bytes;	/* (mu) of the files that are being moved in */
 	uint64_t n_damaged_logged;	/* (mu) of stats.n_damaged, by the syncer */
@@ -107,6 +121,11 @@ struct bj_store {
 /* ---- keys and names (store_index.c) ---- */
 struct bj_store_key bj_store_key_blob(const struct bj_digest *digest);
 struct bj_store_key bj_store_key_ac(struct bj_str instance, const struct bj_digest *action);
+struct bj_store_key bj_store_entry_key(const struct bj_store_entry *entry);
+static inline bool bj_store_entry_is_ac(const struct bj_store_entry *entry)
+{
+	return entry->key[0] == BJ_STORE_KIND_AC;
+}
 /** The digest that a blob's key stands for. */
 struct bj_digest bj_store_key_digest(const struct bj_store_key *key);
 /** The key of a blob's file name, "HASH-SIZE". False for a name that the store would not give. */
@@ -121,7 +140,7 @@ struct bj_store_entry *bj_store_settle_locked(struct bj_store *store,
 					      const struct bj_store_key *key);
 /** A new ABSENT entry; NULL without memory. The key must not be in the map. */
 struct bj_store_entry *bj_store_add_locked(struct bj_store *store, const struct bj_store_key *key);
-/** Moves to another state: keeps the LRU list right and wakes waiters. */
+/** Moves to another state: keeps the LRU heap right and wakes waiters. */
 void bj_store_move_locked(struct bj_store *store, struct bj_store_entry *entry,
 			  enum bj_entry_state to);
 /** Frees an entry that is ABSENT and that nobody pins. */
@@ -139,6 +158,15 @@ bool bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry
 void bj_store_evict_locked(struct bj_store *store, uint64_t incoming_bytes);
 /** Frees all entries (at close). */
 void bj_store_free_entries(struct bj_store *store);
+
+/* ---- the order of use (store_lru.c); store->mu is held ---- */
+void bj_store_lru_deinit(struct bj_store_lru *lru);
+/** Room for @n_entries, so that inserting cannot fail. False without memory. */
+BJ_MUST_USE bool bj_store_lru_reserve(struct bj_store_lru *lru, size_t n_entries);
+void bj_store_lru_insert(struct bj_store_lru *lru, struct bj_store_entry *entry);
+void bj_store_lru_remove(struct bj_store_lru *lru, struct bj_store_entry *entry);
+/** The entry with the smallest stamp_ns, left where it is; NULL when there is none. */
+struct bj_store_entry *bj_store_lru_oldest(struct bj_store_lru *lru);
 
 /* ---- reading (store.c) ---- */
 /**

@@ -114,9 +114,10 @@ static int verify_locked(struct bj_store *store, struct bj_store_entry *entry, s
 {
 	bj_store_move_locked(store, entry, BJ_ENTRY_VERIFYING);
 	int r = 0;
-	if (entry->key.bytes[0] != BJ_STORE_KIND_AC) { /* those carry their own checksum */
+	if (!bj_store_entry_is_ac(entry)) { /* those carry their own checksum */
+		struct bj_store_key key = bj_store_entry_key(entry);
 		pthread_mutex_unlock(&store->mu);
-		r = verify_file(store, &entry->key, err);
+		r = verify_file(store, &key, err);
 		pthread_mutex_lock(&store->mu);
 	}
 	if (r == -BJ_DATA_LOSS)

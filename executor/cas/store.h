@@ -27,7 +27,8 @@ struct bj_store_writer;
 enum { BJ_STORE_E_MISSING = 1 };
 
 struct bj_store_opts {
-	uint64_t max_bytes;        /* blobs and action cache together: evict the least recently used above it; 0: no limit */
+	uint64_t
+		max_bytes; /* blobs and action cache together: evict the least recently used above it; 0: no limit */
 	uint64_t sync_interval_ns; /* new data reaches the disk about this late; 0: 5 s */
 };
 
@@ -63,25 +64,28 @@ void bj_store_discard(struct bj_store *store, const struct bj_digest *digest);
  * @out_fd: the caller closes it. For the empty blob a descriptor that reads as empty.
  * Return: 0, BJ_STORE_E_MISSING, -DATA_LOSS (found damaged now: dropped), -INTERNAL.
  */
-BJ_MUST_USE int bj_store_open_blob(struct bj_store *store, const struct bj_digest *digest, int *out_fd,
-				   struct bj_err *err);
+BJ_MUST_USE int bj_store_open_blob(struct bj_store *store, const struct bj_digest *digest,
+				   int *out_fd, struct bj_err *err);
 /**
  * Whole small blob into @arena, hashed again on the way: never wrong bytes. @max_bytes: refuse larger ones
  * (-RESOURCE_EXHAUSTED naming the digest). *out_data is NUL-terminated behind its end.
  * Return: 0, BJ_STORE_E_MISSING, -DATA_LOSS (found damaged now: dropped), negative.
  */
-BJ_MUST_USE int bj_store_read(struct bj_store *store, const struct bj_digest *digest, size_t max_bytes,
-			      struct bj_str *out_data, struct bj_arena *arena, struct bj_err *err);
+BJ_MUST_USE int bj_store_read(struct bj_store *store, const struct bj_digest *digest,
+			      size_t max_bytes, struct bj_str *out_data, struct bj_arena *arena,
+			      struct bj_err *err);
 /** Stores bytes whose digest is known or not. @want: NULL to compute; mismatch is -INVALID_ARGUMENT with both digests. */
 BJ_MUST_USE int bj_store_put(struct bj_store *store, enum bj_digest_fn fn, struct bj_str data,
-			     const struct bj_digest *want, struct bj_digest *out_digest, struct bj_err *err);
+			     const struct bj_digest *want, struct bj_digest *out_digest,
+			     struct bj_err *err);
 
 /* ---- streaming writes (ByteStream, stdout, outputs); a writer belongs to one thread at a time ---- */
 /** @size_limit: more bytes than this are refused with -INVALID_ARGUMENT (use UINT64_MAX when unknown). */
-BJ_MUST_USE int bj_store_writer_new(struct bj_store *store, enum bj_digest_fn fn, uint64_t size_limit,
-				    struct bj_store_writer **out_writer, struct bj_err *err);
-BJ_MUST_USE int bj_store_writer_append(struct bj_store_writer *writer, const void *data, size_t n_bytes,
-				       struct bj_err *err);
+BJ_MUST_USE int bj_store_writer_new(struct bj_store *store, enum bj_digest_fn fn,
+				    uint64_t size_limit, struct bj_store_writer **out_writer,
+				    struct bj_err *err);
+BJ_MUST_USE int bj_store_writer_append(struct bj_store_writer *writer, const void *data,
+				       size_t n_bytes, struct bj_err *err);
 uint64_t bj_store_writer_size(const struct bj_store_writer *writer);
 /**
  * Verifies and publishes. @want: NULL to accept what came. The writer is freed in any case.
@@ -99,20 +103,21 @@ BJ_MUST_USE int bj_store_put_fd(struct bj_store *store, enum bj_digest_fn fn, in
 /* ---- action cache: values by action digest, same durability rules ---- */
 /** @value: opaque bytes (a packed message). Replaces atomically. */
 BJ_MUST_USE int bj_store_ac_put(struct bj_store *store, struct bj_str instance,
-				const struct bj_digest *action, struct bj_str value, struct bj_err *err);
+				const struct bj_digest *action, struct bj_str value,
+				struct bj_err *err);
 /** Return: 0, BJ_STORE_E_MISSING (also for an entry of zero bytes or damaged), negative. Entries carry their own checksum. */
 BJ_MUST_USE int bj_store_ac_get(struct bj_store *store, struct bj_str instance,
 				const struct bj_digest *action, struct bj_str *out_value,
 				struct bj_arena *arena, struct bj_err *err);
 
 struct bj_store_stats {
-	uint64_t n_blobs;       /* the empty blob is not counted */
-	uint64_t n_bytes;       /* of the blobs */
-	uint64_t n_ac_entries;  /* action cache */
-	uint64_t n_ac_bytes;    /* their files */
-	uint64_t n_evicted;     /* blobs and entries since open */
-	uint64_t n_damaged;     /* found damaged and dropped since open */
-	uint64_t n_suspects;    /* blobs from before an unclean stop that were not hashed again yet */
+	uint64_t n_blobs;      /* the empty blob is not counted */
+	uint64_t n_bytes;      /* of the blobs */
+	uint64_t n_ac_entries; /* action cache */
+	uint64_t n_ac_bytes;   /* their files */
+	uint64_t n_evicted;    /* blobs and entries since open */
+	uint64_t n_damaged;    /* found damaged and dropped since open */
+	uint64_t n_suspects; /* blobs from before an unclean stop that were not hashed again yet */
 };
 void bj_store_stats(struct bj_store *store, struct bj_store_stats *out_stats);
 

@@ -15,7 +15,7 @@
  *	             ^        evict, damaged                    | damaged
  *	             +------------------------------------------+
  *
- * (* busy). The LRU list holds exactly the entries that may be evicted, so eviction takes its tail and never searches.
+ * (* busy). The LRU heap holds exactly the entries that may be evicted, so eviction takes its top and never searches.
  * Stamps are real times made strictly increasing: written to the files' mtimes they give the same order after a restart.
  */
 #include "executor/cas/store-internal.h"
@@ -133,26 +133,7 @@ static struct bj_str key_str(const struct bj_store_key *key)
 	return bj_str_n(key->bytes, key->len);
 }
 
-/* ---- the LRU list ---- */
-
-static void unlink_locked(struct bj_store *store, struct bj_store_entry *entry)
-{
-	if (!entry->is_linked)
-		return;
-	*(entry->newer ? &entry->newer->older : &store->newest) = entry->older;
-	*(entry->older ? &entry->older->newer : &store->oldest) = entry->newer;
-	entry->newer = entry->older = NULL;
-	entry->is_linked = false;
-}
-
-static void link_newest_locked(struct bj_store *store, struct bj_store_entry *entry)
-{
-	entry->newer = NULL;
-	entry->older = store->newest;
-	*(store->newest ? &store->newest->newer : &store->oldest) = entry;
-	store->newest = entry;
-	entry->is_linked = true;
-}
+/* ---- use ---- */
 
 static bool may_be_evicted(const struct bj_store_entry *entry)
 {
@@ -175,10 +156,7 @@ void bj_store_touch_locked(struct bj_store *store, struct bj_store_entry *entry)
 {
 	entry->stamp_ns = next_stamp_locked(store);
 	entry->is_touch_dirty = true;
-	if (entry->is_linked && store->newest != entry) {
-		unlink_locked(store, entry);
-		link_newest_locked(store, entry);
-	}
+	store->has_touches = true;
 }
 
 /* ---- entries ---- */
@@ -206,14 +184,30 @@ struct bj_store_entry *bj_store_settle_locked(struct bj_store *store,
 	return entry;
 }
 
+struct bj_store_key bj_store_entry_key(const struct bj_store_entry *entry)
+{
+	struct bj_store_key key = { .len = entry->key_len };
+	memcpy(key.bytes, entry->key, entry->key_len);
+	return key;
+}
+
+static struct bj_str entry_key_str(const struct bj_store_entry *entry)
+{
+	return bj_str_n(entry->key, entry->key_len);
+}
+
 struct bj_store_entry *bj_store_add_locked(struct bj_store *store, const struct bj_store_key *key)
 {
-	struct bj_store_entry *entry = BJ_NEW(struct bj_store_entry);
+	if (!bj_store_lru_reserve(&store->lru, store->map.n_entries + 1))
+		return NULL;
+	struct bj_store_entry *entry = bj_calloc(1, sizeof(*entry) + key->len);
 	if (!entry)
 		return NULL;
 	entry->state = BJ_ENTRY_ABSENT;
-	entry->key = *key;
-	if (!bj_map_put(&store->map, key_str(&entry->key), entry, NULL)) {
+	entry->lru_index = BJ_STORE_LRU_NONE;
+	entry->key_len = key->len;
+	memcpy(entry->key, key->bytes, key->len);
+	if (!bj_map_put(&store->map, entry_key_str(entry), entry, NULL)) {
 		bj_free(entry);
 		return NULL;
 	}
@@ -224,7 +218,7 @@ void bj_store_drop_if_unused_locked(struct bj_store *store, struct bj_store_entr
 {
 	if (entry->state != BJ_ENTRY_ABSENT || entry->n_pins > 0)
 		return;
-	(void)bj_map_remove(&store->map, key_str(&entry->key)); /* it is this entry */
+	(void)bj_map_remove(&store->map, entry_key_str(entry)); /* it is this entry */
 	bj_free(entry);
 }
 
@@ -237,41 +231,42 @@ void bj_store_move_locked(struct bj_store *store, struct bj_store_entry *entry,
 	store->stats.n_suspects -= entry->state == BJ_ENTRY_SUSPECT;
 	store->stats.n_suspects += to == BJ_ENTRY_SUSPECT;
 	entry->state = (uint8_t)to;
-	if (!may_be_evicted(entry))
-		unlink_locked(store, entry);
-	else if (!entry->is_linked)
-		link_newest_locked(store, entry);
+	bool is_in_heap = entry->lru_index != BJ_STORE_LRU_NONE;
+	if (is_in_heap && !may_be_evicted(entry))
+		bj_store_lru_remove(&store->lru, entry);
+	else if (!is_in_heap && may_be_evicted(entry))
+		bj_store_lru_insert(&store->lru, entry);
 }
 
 void bj_store_pin_locked(struct bj_store *store, struct bj_store_entry *entry)
 {
 	bj_assert(entry->state == BJ_ENTRY_PRESENT);
+	if (entry->n_pins == 0)
+		bj_store_lru_remove(&store->lru, entry);
 	entry->n_pins++;
 	bj_assert(entry->n_pins > 0);
-	unlink_locked(store, entry);
 }
 
 void bj_store_unpin_locked(struct bj_store *store, struct bj_store_entry *entry)
 {
 	entry->n_pins--;
 	if (may_be_evicted(entry)) {
-		entry->stamp_ns = next_stamp_locked(store);
-		entry->is_touch_dirty = true;
-		link_newest_locked(store, entry);
+		bj_store_touch_locked(store, entry);
+		bj_store_lru_insert(&store->lru, entry);
 	}
 	bj_store_drop_if_unused_locked(store, entry);
 }
 
 void bj_store_count_locked(struct bj_store *store, const struct bj_store_entry *entry)
 {
-	bool is_ac = entry->key.bytes[0] == BJ_STORE_KIND_AC;
+	bool is_ac = bj_store_entry_is_ac(entry);
 	*(is_ac ? &store->stats.n_ac_entries : &store->stats.n_blobs) += 1;
 	*(is_ac ? &store->stats.n_ac_bytes : &store->stats.n_bytes) += entry->size_bytes;
 }
 
 void bj_store_uncount_locked(struct bj_store *store, const struct bj_store_entry *entry)
 {
-	bool is_ac = entry->key.bytes[0] == BJ_STORE_KIND_AC;
+	bool is_ac = bj_store_entry_is_ac(entry);
 	*(is_ac ? &store->stats.n_ac_entries : &store->stats.n_blobs) -= 1;
 	*(is_ac ? &store->stats.n_ac_bytes : &store->stats.n_bytes) -= entry->size_bytes;
 }
@@ -282,6 +277,7 @@ void bj_store_free_entries(struct bj_store *store)
 	for (const struct bj_map_slot *slot; (slot = bj_map_next(&store->map, &pos));)
 		bj_free(slot->value);
 	bj_map_deinit(&store->map);
+	bj_store_lru_deinit(&store->lru);
 }
 
 /* ---- removal ---- */
@@ -299,12 +295,16 @@ static int unlink_file(struct bj_store *store, const struct bj_store_key *key)
 bool bj_store_remove_locked(struct bj_store *store, struct bj_store_entry *entry)
 {
 	bj_assert(entry->state == BJ_ENTRY_REMOVING);
+	struct bj_store_key key = bj_store_entry_key(entry);
 	bj_store_uncount_locked(store, entry);
 	pthread_mutex_unlock(&store->mu);
-	int r = unlink_file(store, &entry->key);
+	int r = unlink_file(store, &key);
 	pthread_mutex_lock(&store->mu);
-	if (r < 0) /* the file stays, and so must its bytes; whoever asks for it hashes it */
+	if (r < 0) { /* the file stays, and so must its bytes; whoever asks for it hashes it */
 		bj_store_count_locked(store, entry);
+		bj_store_touch_locked(store,
+				      entry); /* or the next eviction would try the same one */
+	}
 	bj_store_move_locked(store, entry, r < 0 ? BJ_ENTRY_SUSPECT : BJ_ENTRY_ABSENT);
 	bj_store_drop_if_unused_locked(store, entry);
 	return r == 0;
@@ -323,10 +323,12 @@ static bool is_over_limit_locked(const struct bj_store *store, uint64_t incoming
 
 void bj_store_evict_locked(struct bj_store *store, uint64_t incoming_bytes)
 {
-	/* A file that cannot be removed goes to the front of the list; the count keeps that from going round for ever. */
+	/* Files that cannot be removed become the newest; the count keeps that from going round for ever. */
 	size_t n_left = store->map.n_entries;
-	while (n_left-- > 0 && store->oldest && is_over_limit_locked(store, incoming_bytes)) {
-		struct bj_store_entry *victim = store->oldest;
+	while (n_left-- > 0 && is_over_limit_locked(store, incoming_bytes)) {
+		struct bj_store_entry *victim = bj_store_lru_oldest(&store->lru);
+		if (!victim)
+			break;
 		bj_store_move_locked(store, victim, BJ_ENTRY_REMOVING);
 		store->stats.n_evicted += bj_store_remove_locked(store, victim);
 	}

@@ -152,7 +152,8 @@ static int write_text(struct bj_store *store, int fd, struct bj_buf *text, struc
 		char path[BJ_STORE_PATH_BYTES];
 		if (entry->state != BJ_ENTRY_SUSPECT)
 			continue;
-		bj_store_key_path(&entry->key, path);
+		struct bj_store_key key = bj_store_entry_key(entry);
+		bj_store_key_path(&key, path);
 		bj_buf_printf(text, "%s\n", path);
 		if (text->failed || text->len > FLUSH_BYTES) {
 			int r = flush(store, fd, text, err);

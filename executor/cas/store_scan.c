@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,17 +18,7 @@
 #include "executor/cas/store-internal.h"
 
 enum { FAN_OUT = 256 };
-
-/* A growing list of what was found, sorted by last use at the end. */
-struct found {
-	struct bj_store_entry **entries;
-	size_t n_entries, n_allocated;
-};
-
-static void free_found(struct found *found)
-{
-	bj_free(found->entries); /* the entries belong to the map */
-}
+#define MAX_STAMP_S (INT64_C(1) << 33) /* the year 2242 */
 
 static void close_dir(DIR **dir)
 {
@@ -57,36 +46,36 @@ static bool parse_name(const char *name, bool is_ac, struct bj_store_key *out_ke
 	return is_ac ? parse_ac_name(s, out_key) : bj_store_key_parse(s, BJ_DIGEST_SHA256, out_key);
 }
 
-static bool remember(struct found *found, struct bj_store_entry *entry)
+/* A time before 1970, or so far ahead that it leaves no room for later ones, is the oldest. */
+static uint64_t stamp_of(const struct stat *st)
 {
-	if (found->n_entries == found->n_allocated) {
-		size_t n = found->n_allocated ? bj_size_mul(found->n_allocated, 2) : 1024;
-		void *bigger =
-			bj_realloc(found->entries, bj_size_mul(n, sizeof(struct bj_store_entry *)));
-		if (!bigger)
-			return false;
-		found->entries = bigger;
-		found->n_allocated = n;
-	}
-	found->entries[found->n_entries++] = entry;
-	return true;
+	time_t seconds = st->st_mtim.tv_sec;
+	if (seconds < 0 || seconds > MAX_STAMP_S)
+		return 0;
+	return (uint64_t)seconds * BJ_NS_PER_SEC + (uint64_t)st->st_mtim.tv_nsec;
 }
 
+/* Nobody else knows the store yet; the lock is taken for the functions that want it held. */
 static int add_file(struct bj_store *store, const struct bj_store_key *key, const struct stat *st,
-		    struct found *found, struct bj_err *err)
+		    const struct bj_store_marker *marker, struct bj_err *err)
 {
 	pthread_mutex_lock(&store->mu);
 	struct bj_store_entry *entry = bj_store_add_locked(store, key);
+	if (entry) {
+		bool is_trusted =
+			bj_store_entry_is_ac(entry) || bj_store_marker_trusts(marker, key);
+		entry->size_bytes = (uint64_t)st->st_size;
+		entry->stamp_ns = stamp_of(st);
+		store->last_stamp_ns = BJ_MAX(store->last_stamp_ns, entry->stamp_ns);
+		bj_store_move_locked(store, entry, BJ_ENTRY_PUBLISHING);
+		bj_store_count_locked(store, entry);
+		bj_store_move_locked(store, entry,
+				     is_trusted ? BJ_ENTRY_PRESENT : BJ_ENTRY_SUSPECT);
+	}
 	pthread_mutex_unlock(&store->mu);
-	if (!entry || !remember(found, entry))
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+	return entry ? 0
+		     : bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
 				  "no memory for the index of the store");
-	entry->size_bytes = (uint64_t)st->st_size;
-	/* A time before 1970 sorts as the oldest. */
-	if (st->st_mtim.tv_sec > 0)
-		entry->stamp_ns = (uint64_t)st->st_mtim.tv_sec * BJ_NS_PER_SEC +
-				  (uint64_t)st->st_mtim.tv_nsec;
-	return 0;
 }
 
 static bool is_intact(const struct bj_store_key *key, const struct stat *st)
@@ -98,7 +87,7 @@ static bool is_intact(const struct bj_store_key *key, const struct stat *st)
 }
 
 static int scan_file(struct bj_store *store, int dir_fd, const char *dir_path, const char *name,
-		     bool is_ac, struct found *found, struct bj_err *err)
+		     bool is_ac, const struct bj_store_marker *marker, struct bj_err *err)
 {
 	struct bj_store_key key;
 	struct stat st;
@@ -115,11 +104,11 @@ static int scan_file(struct bj_store *store, int dir_fd, const char *dir_path, c
 	}
 	if (!is_ac && st.st_size == 0) /* the empty blob is always there and is not counted */
 		return 0;
-	return add_file(store, &key, &st, found, err);
+	return add_file(store, &key, &st, marker, err);
 }
 
-static int scan_dir(struct bj_store *store, const char *path, bool is_ac, struct found *found,
-		    struct bj_err *err)
+static int scan_dir(struct bj_store *store, const char *path, bool is_ac,
+		    const struct bj_store_marker *marker, struct bj_err *err)
 {
 	int fd = openat(store->root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) /* nothing was put there yet */
@@ -138,63 +127,29 @@ static int scan_dir(struct bj_store *store, const char *path, bool is_ac, struct
 		if (!d)
 			return errno ? bj_err_errno(err, errno, "read \"%s\" of the store", path)
 				     : 0;
-		int r = scan_file(store, dirfd(dir), path, d->d_name, is_ac, found, err);
+		int r = scan_file(store, dirfd(dir), path, d->d_name, is_ac, marker, err);
 		if (r < 0)
 			return r;
 	}
 }
 
-static int scan_fan(struct bj_store *store, const char *fan, bool is_ac, struct found *found,
-		    struct bj_err *err)
+static int scan_fan(struct bj_store *store, const char *fan, bool is_ac,
+		    const struct bj_store_marker *marker, struct bj_err *err)
 {
 	for (unsigned int i = 0; i < FAN_OUT; i++) {
 		char path[64];
 		(void)snprintf(path, sizeof(path), "%s/%02x", fan, i);
-		int r = scan_dir(store, path, is_ac, found, err);
+		int r = scan_dir(store, path, is_ac, marker, err);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-/* Oldest first; equal times by key, so that the order does not depend on readdir. */
-static int by_last_use(const void *a, const void *b)
-{
-	const struct bj_store_entry *x = *(struct bj_store_entry *const *)a;
-	const struct bj_store_entry *y = *(struct bj_store_entry *const *)b;
-	if (x->stamp_ns != y->stamp_ns)
-		return x->stamp_ns < y->stamp_ns ? -1 : 1;
-	return memcmp(x->key.bytes, y->key.bytes, BJ_MIN(x->key.len, y->key.len));
-}
-
-static void publish_found(struct bj_store *store, const struct found *found,
-			  const struct bj_store_marker *marker)
-{
-	pthread_mutex_lock(&store->mu);
-	for (size_t i = 0; i < found->n_entries; i++) {
-		struct bj_store_entry *entry = found->entries[i];
-		bool is_trusted = entry->key.bytes[0] == BJ_STORE_KIND_AC ||
-				  bj_store_marker_trusts(marker, &entry->key);
-		bj_store_move_locked(store, entry, BJ_ENTRY_PUBLISHING);
-		bj_store_count_locked(store, entry);
-		bj_store_move_locked(store, entry,
-				     is_trusted ? BJ_ENTRY_PRESENT : BJ_ENTRY_SUSPECT);
-		store->last_stamp_ns = BJ_MAX(store->last_stamp_ns, entry->stamp_ns);
-	}
-	store->persisted_stamp_ns = store->last_stamp_ns;
-	pthread_mutex_unlock(&store->mu);
-}
-
 int bj_store_scan(struct bj_store *store, const struct bj_store_marker *marker, struct bj_err *err)
 {
-	bj_cleanup(free_found) struct found found = { NULL, 0, 0 };
-	int r = scan_fan(store, "blobs/sha256", false, &found, err);
+	int r = scan_fan(store, "blobs/sha256", false, marker, err);
 	if (r == 0)
-		r = scan_fan(store, "ac", true, &found, err);
-	if (r < 0)
-		return r;
-	if (found.n_entries > 1)
-		qsort(found.entries, found.n_entries, sizeof(struct bj_store_entry *), by_last_use);
-	publish_found(store, &found, marker);
-	return 0;
+		r = scan_fan(store, "ac", true, marker, err);
+	return r;
 }

@@ -16,7 +16,7 @@
 #include "executor/cas/store-internal.h"
 
 #define TOUCH_INTERVAL_NS (60 * BJ_NS_PER_SEC)
-enum { TOUCH_BATCH = 16384 };
+enum { TOUCH_BATCH = 1024, MAX_LOOKED_AT = 65536 };
 
 int bj_store_sync(struct bj_store *store, struct bj_err *err)
 {
@@ -43,23 +43,36 @@ struct touch {
 	uint64_t stamp_ns;
 };
 
-/* Takes up to TOUCH_BATCH used entries off the front of the LRU list. Return: how many. */
-static size_t collect_touches(struct bj_store *store, struct touch *touches)
+/*
+ * Takes used entries out of the heap's array, from *pos on, until a batch is full or enough was looked at for one hold of
+ * the lock. What moves in the array meanwhile may be left out, and has its turn a minute later. Return: false at the end.
+ */
+static bool collect_touches(struct bj_store *store, size_t *pos, struct touch *touches,
+			    size_t *out_n)
 {
 	size_t n = 0;
 	pthread_mutex_lock(&store->mu);
-	struct bj_store_entry *entry = store->newest;
-	for (; entry && entry->stamp_ns > store->persisted_stamp_ns && n < TOUCH_BATCH;
-	     entry = entry->older) {
+	size_t end = BJ_MIN(store->lru.n_slots, *pos + MAX_LOOKED_AT);
+	for (; *pos < end && n < TOUCH_BATCH; ++*pos) {
+		struct bj_store_entry *entry = store->lru.slots[*pos].entry;
 		if (!entry->is_touch_dirty)
 			continue;
 		entry->is_touch_dirty = false;
-		touches[n++] = (struct touch){ entry->key, entry->stamp_ns };
+		touches[n++] = (struct touch){ bj_store_entry_key(entry), entry->stamp_ns };
 	}
-	if (n < TOUCH_BATCH)
-		store->persisted_stamp_ns = store->last_stamp_ns;
+	bool has_more = *pos < store->lru.n_slots;
 	pthread_mutex_unlock(&store->mu);
-	return n;
+	*out_n = n;
+	return has_more;
+}
+
+static bool take_has_touches(struct bj_store *store)
+{
+	pthread_mutex_lock(&store->mu);
+	bool has_touches = store->has_touches;
+	store->has_touches = false;
+	pthread_mutex_unlock(&store->mu);
+	return has_touches;
 }
 
 static void write_touch(struct bj_store *store, const struct touch *touch)
@@ -78,15 +91,18 @@ static void write_touch(struct bj_store *store, const struct touch *touch)
 
 void bj_store_persist_touches(struct bj_store *store)
 {
+	if (!take_has_touches(store))
+		return;
 	bj_cleanup(bj_freep) struct touch *touches = BJ_NEW_ARRAY(struct touch, TOUCH_BATCH);
 	if (!touches)
 		return; /* only the order of eviction suffers */
-	size_t n;
+	size_t pos = 0, n = 0;
+	bool has_more;
 	do {
-		n = collect_touches(store, touches);
+		has_more = collect_touches(store, &pos, touches, &n);
 		for (size_t i = 0; i < n; i++)
 			write_touch(store, &touches[i]);
-	} while (n == TOUCH_BATCH);
+	} while (has_more);
 }
 
 /* ---- the thread ---- */

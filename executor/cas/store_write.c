@@ -165,7 +165,8 @@ static int move_in(struct bj_store *store, const struct bj_store_entry *entry, c
 		   struct bj_err *err)
 {
 	char path[BJ_STORE_PATH_BYTES];
-	bj_store_key_path(&entry->key, path);
+	struct bj_store_key key = bj_store_entry_key(entry);
+	bj_store_key_path(&key, path);
 	if (rename_in(store, tmp_name, path) == 0)
 		return 0;
 	int saved = errno;

@@ -27,11 +27,11 @@ enum bj_node_kind { BJ_NODE_DIR, BJ_NODE_FILE, BJ_NODE_SYMLINK };
 
 /** One entry; paths are relative to the root, components joined by '/', no leading slash; the root is not listed. */
 struct bj_tree_entry {
-	struct bj_str path;      /* NUL-terminated */
+	struct bj_str path; /* NUL-terminated */
 	enum bj_node_kind kind;
-	bool is_executable;      /* FILE only */
+	bool is_executable;	 /* FILE only */
 	struct bj_digest digest; /* FILE: content; DIR: the Directory message */
-	struct bj_str target;    /* SYMLINK only, as given ("" became ".") */
+	struct bj_str target;	 /* SYMLINK only, as given ("" became ".") */
 };
 
 /**
@@ -64,7 +64,8 @@ enum { BJ_TREE_E_MISSING = 1 };
  */
 BJ_MUST_USE int bj_tree_load(struct bj_store *store, const struct bj_digest *root,
 			     const struct bj_tree_limits *limits, struct bj_arena *arena,
-			     struct bj_tree *out_tree, struct bj_missing *out_missing, struct bj_err *err);
+			     struct bj_tree *out_tree, struct bj_missing *out_missing,
+			     struct bj_err *err);
 
 /** Checks one Directory message (from bj_pb_unpack()) by the rules above; @where starts the error text, NULL for none. */
 struct Build__Bazel__Remote__Execution__V2__Directory;

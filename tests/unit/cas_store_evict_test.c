@@ -250,6 +250,72 @@ static void many_uses_are_written_at_close(void **state)
 		assert_int_equal(is_on_disk(fix, &digests[i]), i < N - 10);
 }
 
+/* An odd clock, or a restored backup: any mtime is only a place in the order. */
+static void odd_mtimes_are_taken(void **state)
+{
+	static const time_t odd[] = {
+		-5, 0, 1, INT64_C(1) << 32, INT64_C(1) << 33, INT64_C(0x37fffffff)
+	};
+	struct fix *fix = *state;
+	struct bj_digest digests[BJ_ARRAY_LEN(odd)];
+	for (size_t i = 0; i < BJ_ARRAY_LEN(odd); i++)
+		digests[i] = put_random(fix, 100, i);
+	fix_close(fix);
+	for (size_t i = 0; i < BJ_ARRAY_LEN(odd); i++) {
+		struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = odd[i] } };
+		assert_int_equal(utimensat(AT_FDCWD, blob_path(fix, &digests[i]), times, 0), 0);
+	}
+	fix_open(fix, LIMIT);
+	struct bj_digest newest = put_random(fix, 100, 100);
+	(void)put_random(fix, 800, 101);
+	assert_true(is_on_disk(fix, &newest));
+	assert_int_equal(stats_of(fix).n_blobs, 3);
+	fix_close(fix);
+	fix_open(fix, LIMIT);
+	assert_int_equal(stats_of(fix).n_blobs, 3);
+}
+
+/* ---- the heap against a search ---- */
+
+enum { N_HEAP = 200 };
+
+static void the_heap_knows_the_oldest(void **state)
+{
+	struct bj_store_entry *entries[N_HEAP];
+	struct bj_store_lru lru = { NULL, 0, 0 };
+	uint64_t stamp = 1000, seed = 1;
+	(void)state;
+	assert_null(bj_store_lru_oldest(&lru));
+	for (size_t i = 0; i < N_HEAP; i++) {
+		entries[i] = calloc(1, sizeof(struct bj_store_entry));
+		assert_non_null(entries[i]);
+		entries[i]->lru_index = BJ_STORE_LRU_NONE;
+		entries[i]->stamp_ns = i % 7; /* as at open: many with one time */
+	}
+	assert_true(bj_store_lru_reserve(&lru, N_HEAP));
+	for (size_t step = 0; step < 20000; step++) {
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		struct bj_store_entry *entry = entries[(seed >> 33) % N_HEAP];
+		if (entry->lru_index == BJ_STORE_LRU_NONE)
+			bj_store_lru_insert(&lru, entry);
+		else if (seed >> 62 == 0)
+			bj_store_lru_remove(&lru, entry);
+		else
+			entry->stamp_ns = ++stamp;
+		if (step % 3 != 0)
+			continue;
+		uint64_t oldest = UINT64_MAX;
+		for (size_t i = 0; i < N_HEAP; i++)
+			if (entries[i]->lru_index != BJ_STORE_LRU_NONE)
+				oldest = BJ_MIN(oldest, entries[i]->stamp_ns);
+		const struct bj_store_entry *found = bj_store_lru_oldest(&lru);
+		assert_int_equal(found ? found->stamp_ns : UINT64_MAX, oldest);
+	}
+	for (size_t i = 0; i < N_HEAP; i++)
+		free(entries[i]);
+	bj_store_lru_deinit(&lru);
+}
+
 /* ---- a file that cannot be removed ---- */
 
 static int unlink_fails(int dirfd, const char *path, int flags)
@@ -293,6 +359,8 @@ int main(void)
 		EVICT_TEST(the_order_survives_a_restart),
 		EVICT_TEST(a_lower_limit_evicts_at_open),
 		EVICT_TEST(many_uses_are_written_at_close),
+		EVICT_TEST(odd_mtimes_are_taken),
+		cmocka_unit_test(the_heap_knows_the_oldest),
 		EVICT_TEST(eviction_that_cannot_remove_ends),
 	};
 	return cmocka_run_group_tests_name("cas_store_evict", tests, NULL, NULL);

@@ -36,14 +36,21 @@ static void check_books(struct fix *fix)
 	size_t pos = 0;
 	for (const struct bj_map_slot *slot; (slot = bj_map_next(&fix->store->map, &pos));) {
 		const struct bj_store_entry *entry = slot->value;
-		struct bj_digest digest = bj_store_key_digest(&entry->key);
+		struct bj_store_key key = bj_store_entry_key(entry);
+		struct bj_digest digest = bj_store_key_digest(&key);
 		assert_int_equal(entry->state, BJ_ENTRY_PRESENT);
 		assert_true(file_exists(blob_path(fix, &digest)));
 		n_blobs++;
 		n_bytes += entry->size_bytes;
 	}
-	for (const struct bj_store_entry *entry = fix->store->oldest; entry; entry = entry->newer)
+	for (size_t i = 0; i < fix->store->lru.n_slots; i++) {
+		const struct bj_store_lru_slot *slot = &fix->store->lru.slots[i];
+		assert_int_equal(slot->entry->lru_index, i);
+		assert_true(slot->stamp_ns <= slot->entry->stamp_ns);
+		assert_true(i == 0 ||
+			    fix->store->lru.slots[(i - 1) / 2].stamp_ns <= slot->stamp_ns);
 		n_linked++;
+	}
 	for (unsigned int i = 0; i < 256; i++) {
 		char name[32], path[8192];
 		(void)snprintf(name, sizeof(name), "blobs/sha256/%02x", i);
