@@ -54,6 +54,7 @@ enum bj_call_shape {
 	BJ_SHAPE_UNLINKAT, /* unlink or rmdir, by AT_REMOVEDIR */
 	BJ_SHAPE_PAIR,     /* rename and link */
 	BJ_SHAPE_FD,       /* an object by descriptor alone */
+	BJ_SHAPE_FCHDIR,   /* not handed on; it changes what relative paths mean */
 	BJ_SHAPE_EXEC,
 	BJ_SHAPE_ADDRESS,  /* a socket address in path_arg, its length in flags_arg */
 	BJ_SHAPE_SENDMSG,
@@ -224,6 +225,33 @@ struct bj_callers {
 const struct bj_caller *bj_caller_get(struct bj_callers *callers, pid_t pid);
 /** After an exec the names of everybody are doubtful (a thread may have become its leader). */
 void bj_callers_forget(struct bj_callers *callers);
+/**
+ * Working directories, kept between calls: reading one costs a third of a whole notification, and compilers name everything relative to
+ * it. What may change one is seen before it happens (chdir, fchdir, rename) and forgets all of them; it has happened for sure when the
+ * same thread makes its next call, and until then nothing is kept, since who shares its directory may ask meanwhile.
+ * Only where those calls are observed: from the level DEFAULT on.
+ */
+struct bj_cwd {
+	pid_t pid; /* 0: free */
+	uint64_t read_at_ns;
+	size_t len;
+	char path[PATH_MAX];
+};
+enum { BJ_N_CWDS = 16, BJ_MAX_MOVERS = 8 };
+struct bj_cwds {
+	bool is_off;                    /* for good: not at this level, or too many movers at once */
+	size_t n_movers;
+	pid_t movers[BJ_MAX_MOVERS];    /* threads whose last call may change a working directory */
+	struct bj_cwd slots[BJ_N_CWDS];
+};
+/** As bj_caller_readlink(pid, "cwd", …), from memory if possible. */
+ssize_t bj_cwds_get(struct bj_cwds *cwds, pid_t pid, char *buf, size_t cap);
+/** @pid makes a call: whatever it did before is done. */
+void bj_cwds_arrive(struct bj_cwds *cwds, pid_t pid);
+/** @pid was let go on with a call that may change a working directory. */
+void bj_cwds_move(struct bj_cwds *cwds, pid_t pid);
+void bj_cwds_forget(struct bj_cwds *cwds);
+
 /** True when the caller's network namespace has the loopback interface and no other. */
 bool bj_caller_has_only_loopback(pid_t pid);
 /** True when a socket of the caller's network namespace bears that abstract name ("@name", as bj_address gives it). */
@@ -256,6 +284,7 @@ struct bj_observer {
 	struct bj_observer_stats stats;
 	bool is_broken;                 /* the listener failed in a way that is not the caller's death */
 	bool forget_callers;            /* the call being handled is an exec */
+	bool moves_cwd;                 /* the call being handled may change a working directory or its name */
 	uint64_t pending_dropped;       /* of the call being handled: counted if its caller lives */
 	int8_t has_only_loopback;       /* of the jail's network: -1 not asked yet */
 	uint8_t index[BJ_ARCH_COUNT][BJ_SYSCALL_MAX + 1]; /* number to 1 + place in bj_calls; 0: none */
@@ -263,6 +292,7 @@ struct bj_observer {
 	struct seccomp_notif_resp *response;
 	size_t request_bytes, response_bytes;
 	struct bj_callers callers;
+	struct bj_cwds cwds;
 	size_t n_records;
 	struct bj_record records[BJ_MAX_RECORDS];
 };

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -28,9 +27,6 @@
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
-
-/* So that one action with many processes does not keep the runner from its pipes and clocks. */
-enum { MAX_AT_ONCE = 64 };
 
 static const struct {
 	const char *name;
@@ -127,6 +123,7 @@ int bj_observer_new(int listener, int jail_root_fd, enum bj_observe level,
 	o->hooks = *hooks;
 	o->stats.level = level;
 	o->has_only_loopback = -1;
+	o->cwds.is_off = level < BJ_OBSERVE_DEFAULT;
 	build_index(o);
 	/* Since Linux 6.6: the waker hands its processor to the woken, as both never run at once. Without it only slower. */
 	(void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
@@ -223,9 +220,15 @@ static void hand_on(const struct bj_observer *o)
 	}
 }
 
-/* Return: 1 handled, 0 there was nothing, <0 failed. */
-static int handle_one(struct bj_observer *o, struct bj_err *err)
+/*
+ * One a call: the caller has polled and polls again, which costs less than a poll of our own for a second that is hardly ever there.
+ *
+ * RECV would sleep if nobody waited, but after POLLIN it does not, even if the caller was killed in between: the kernel counts calls, not
+ * those that still wait, so RECV says ENOENT then.
+ */
+int bj_observer_handle(struct bj_observer *observer, struct bj_err *err)
 {
+	struct bj_observer *o = observer;
 	int error;
 	int got = receive(o, err);
 
@@ -235,40 +238,24 @@ static int handle_one(struct bj_observer *o, struct bj_err *err)
 	o->n_records = 0;
 	o->pending_dropped = 0;
 	o->forget_callers = false;
+	o->moves_cwd = false;
 	bj_observer_decode(o, o->request, arch_of(o->request->data.arch), &error);
 	got = answer(o, error, err);
 	if (got < 0)
 		return got;
 	if (got == 0) {
 		o->stats.n_gone++;
-		bj_callers_forget(&o->callers); /* its names may have been another's */
-		return 1;
+		bj_callers_forget(&o->callers); /* what was read may have been another's */
+		bj_cwds_forget(&o->cwds);
+		return 0;
 	}
 	o->stats.n_dropped += o->pending_dropped;
 	hand_on(o);
-	if (o->forget_callers)
+	if (o->forget_callers) {
 		bj_callers_forget(&o->callers);
-	return 1;
-}
-
-static bool is_waiting(const struct bj_observer *o)
-{
-	struct pollfd poll_fd = { .fd = o->listener, .events = POLLIN };
-
-	return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLIN);
-}
-
-int bj_observer_handle(struct bj_observer *observer, struct bj_err *err)
-{
-	/*
-	 * RECV would sleep if nobody waited, hence poll first. A caller that is killed in between does no harm: the kernel counts calls,
-	 * not callers, so RECV then says ENOENT.
-	 */
-	for (int i = 0; i < MAX_AT_ONCE && is_waiting(observer); i++) {
-		int result = handle_one(observer, err);
-
-		if (result < 0)
-			return result;
+		bj_cwds_forget(&o->cwds);
 	}
+	if (o->moves_cwd)
+		bj_cwds_move(&o->cwds, (pid_t)o->request->pid);
 	return 0;
 }

@@ -108,7 +108,10 @@ BJ_MUST_USE int bj_observer_new(int listener, int jail_root_fd, enum bj_observe 
 				struct bj_observer **out_observer, struct bj_err *err);
 void bj_observer_free(struct bj_observer *observer);
 int bj_observer_fd(const struct bj_observer *observer); /* poll for POLLIN; POLLHUP: no task uses the filter any more */
-/** Handles what is queued (at most a bounded number, then returns so that the caller can look at other descriptors). */
+/**
+ * Handles one notification. Only after poll() has said POLLIN, and once for each time it says so: it would wait for one otherwise. A
+ * caller that died in between is no error.
+ */
 BJ_MUST_USE int bj_observer_handle(struct bj_observer *observer, struct bj_err *err);
 void bj_observer_stats(const struct bj_observer *observer, struct bj_observer_stats *out_stats);
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -204,6 +205,66 @@ void bj_callers_forget(struct bj_callers *callers)
 {
 	for (size_t i = 0; i < BJ_N_CALLERS; i++)
 		callers->slots[i].pid = 0;
+}
+
+/* ---- its working directory ---- */
+
+/* Who has died since has done what it had to do (mv makes its one call and exits). */
+static void forget_dead_movers(struct bj_cwds *cwds)
+{
+	for (size_t i = 0; i < cwds->n_movers; i++)
+		if (syscall(SYS_tkill, cwds->movers[i], 0) != 0 && errno == ESRCH)
+			cwds->movers[i--] = cwds->movers[--cwds->n_movers];
+}
+
+ssize_t bj_cwds_get(struct bj_cwds *cwds, pid_t pid, char *buf, size_t cap)
+{
+	struct bj_cwd *slot = &cwds->slots[(unsigned int)pid % BJ_N_CWDS];
+	uint64_t now_ns;
+	ssize_t len;
+
+	if (cwds->is_off)
+		return bj_caller_readlink(pid, "cwd", buf, cap);
+	now_ns = bj_now_ns();
+	if (slot->pid == pid && now_ns - slot->read_at_ns <= caller_lifetime_ns &&
+	    slot->len < cap) {
+		memcpy(buf, slot->path, slot->len + 1);
+		return (ssize_t)slot->len;
+	}
+	len = bj_caller_readlink(pid, "cwd", buf, cap);
+	forget_dead_movers(cwds);
+	if (len > 0 && (size_t)len < sizeof(slot->path) && cwds->n_movers == 0) {
+		slot->pid = pid;
+		slot->read_at_ns = now_ns;
+		slot->len = (size_t)len;
+		memcpy(slot->path, buf, slot->len + 1);
+	}
+	return len;
+}
+
+void bj_cwds_arrive(struct bj_cwds *cwds, pid_t pid)
+{
+	for (size_t i = 0; i < cwds->n_movers; i++)
+		if (cwds->movers[i] == pid)
+			cwds->movers[i--] = cwds->movers[--cwds->n_movers];
+}
+
+void bj_cwds_move(struct bj_cwds *cwds, pid_t pid)
+{
+	bj_cwds_forget(cwds);
+	bj_cwds_arrive(cwds, pid);
+	if (cwds->n_movers == BJ_MAX_MOVERS)
+		forget_dead_movers(cwds);
+	if (cwds->n_movers == BJ_MAX_MOVERS)
+		cwds->is_off = true;
+	else
+		cwds->movers[cwds->n_movers++] = pid;
+}
+
+void bj_cwds_forget(struct bj_cwds *cwds)
+{
+	for (size_t i = 0; i < BJ_N_CWDS; i++)
+		cwds->slots[i].pid = 0;
 }
 
 /* ---- its network ---- */

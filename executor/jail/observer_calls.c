@@ -8,8 +8,8 @@
  * Errors of refused calls: ENOSYS where libc or a program falls back to something older, EPERM where the call is known to everybody and
  * an unprivileged process would be refused anyway.
  *
- * Seen or not seen: what takes a path. What takes a descriptor was seen when that was opened; fchmod and fchown are the exception, since a
- * descriptor opened for reading lets them change a file.
+ * Seen or not seen: what takes a path. What takes a descriptor was seen when that was opened. Exceptions: fchmod and fchown, since a
+ * descriptor opened for reading lets them change a file, and fchdir, since it changes what relative paths mean.
  */
 #include <errno.h>
 
@@ -200,6 +200,7 @@ const struct bj_call bj_calls[] = {
 	CALL(execveat, 322, 358, 281, DEFAULT, EXEC, EXEC, .follow = BJ_FOLLOW_UNLESS,
 	     .dirfd_arg = 0, .path_arg = 1, .flags_arg = 4),
 	PATH(chdir, 80, 12, 49, DEFAULT, CHDIR, ALWAYS, -1, 0, -1),
+	CALL(fchdir, 81, 133, 50, DEFAULT, FCHDIR, CHDIR, .path_arg = -1, .flags_arg = -1),
 	PATH(stat, 4, 106, -1, DEFAULT, STAT, ALWAYS, -1, 0, -1),
 	PATH(lstat, 6, 107, -1, DEFAULT, STAT, NEVER, -1, 0, -1),
 	PATH(stat64, -1, 195, -1, DEFAULT, STAT, ALWAYS, -1, 0, -1),
@@ -261,7 +262,6 @@ const struct bj_call_note bj_calls_allowed[] = {
 	{ "modify_ldt", "Wine and old virtual machines; its own segments" },
 	{ "fstat", "by descriptor: seen when it was opened" },
 	{ "ftruncate", "by descriptor opened for writing: seen then" },
-	{ "fchdir", "by descriptor: seen when it was opened" },
 	{ "fstatfs", "by descriptor: seen when it was opened" },
 	{ "fsetxattr", "by descriptor; what it may change the upper layer shows" },
 	{ "close", "nobody retries it when a signal interrupts the notification" },

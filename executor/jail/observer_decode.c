@@ -73,7 +73,7 @@ static ssize_t read_base(const struct bj_seen *s, int dirfd, char *buf)
 	char name[24];
 
 	if (dirfd == AT_FDCWD)
-		return bj_caller_readlink(s->pid, "cwd", buf, PATH_MAX);
+		return bj_cwds_get(&s->o->cwds, s->pid, buf, PATH_MAX);
 	(void)snprintf(name, sizeof(name), "fd/%d", dirfd);
 	return bj_caller_readlink(s->pid, name, buf, PATH_MAX);
 }
@@ -600,6 +600,8 @@ static void see(const struct bj_seen *s, int *out_errno)
 	case BJ_SHAPE_FD:
 		see_fd(s);
 		break;
+	case BJ_SHAPE_FCHDIR:
+		break;
 	case BJ_SHAPE_EXEC:
 		see_exec(s);
 		break;
@@ -639,6 +641,8 @@ void bj_observer_decode(struct bj_observer *o, const struct seccomp_notif *reque
 		return;
 	}
 	s.call = &bj_calls[o->index[arch][nr] - 1];
+	bj_cwds_arrive(&o->cwds, s.pid);
+	o->moves_cwd = s.call->op == BJ_OP_CHDIR || s.call->op == BJ_OP_RENAME_FROM;
 	see(&s, out_errno);
 	fill_caller(&s);
 }

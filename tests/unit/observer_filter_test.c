@@ -196,7 +196,7 @@ static const struct filter_case cases[] = {
 	  EVERYWHERE(ALLOW, ALLOW, ALLOW, ALLOW) },
 	{ "faccessat2", 439, { 0 }, EVERYWHERE(ALLOW, ALLOW, NOTIFY, NOTIFY) },
 	{ "chdir", 80, { 0 }, EVERYWHERE(ALLOW, ALLOW, NOTIFY, NOTIFY) },
-	{ "fchdir", 81, { 0 }, EVERYWHERE(ALLOW, ALLOW, ALLOW, ALLOW) },
+	{ "fchdir", 81, { 0 }, EVERYWHERE(ALLOW, ALLOW, NOTIFY, NOTIFY) },
 	{ "connect", 42, { 0 }, EVERYWHERE(ALLOW, ALLOW, NOTIFY, NOTIFY) },
 	{ "sendto with an address",
 	  44,

@@ -18,6 +18,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -428,6 +429,66 @@ static void forms_of_one_path(void **state)
 	assert_int_equal(count_seen(&run, BJ_OP_OPEN_READ, at("declared/file.txt")), 1);
 	assert_int_equal(find_seen(&run, 0, 0, "/proc/self/maps"), -1);
 	assert_int_equal(find_seen(&run, 0, 0, "/dev/null"), -1);
+}
+
+/* Every way in which a relative path can come to mean something else, with an open before and after. */
+static int moving(void *arg)
+{
+	int here;
+	int pid;
+
+	(void)arg;
+	if (chdir(proj) != 0 || (here = open(".", O_PATH | O_DIRECTORY)) < 0)
+		return 1;
+	(void)by_open("in-proj");
+	if (mkdir("walk", 0755) != 0 || chdir("walk") != 0)
+		return 2;
+	(void)by_open("in-walk");
+	(void)by_open("in-walk");
+	if (rename("../walk", "../ran") != 0)
+		return 3;
+	(void)by_open("in-ran");
+	if (fchdir(here) != 0)
+		return 4;
+	(void)by_open("in-proj");
+	/* Somebody else who shares the directory changes it. */
+	pid = (int)syscall(SYS_clone, CLONE_FS | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0)
+		_exit(chdir("ran") == 0 ? 0 : 1);
+	if (waitpid(pid, NULL, 0) != pid)
+		return 5;
+	(void)by_open("in-ran");
+	/* Somebody else renames it and dies. */
+	pid = fork();
+	if (pid == 0)
+		_exit(rename("../ran", "../walked") == 0 ? 0 : 1);
+	if (waitpid(pid, NULL, 0) != pid)
+		return 6;
+	(void)by_open("in-walked");
+	if (rmdir("../walked") != 0)
+		return 7;
+	(void)by_open("in-walked");
+	return 0;
+}
+
+static void relative_paths_follow_the_working_directory(void **state)
+{
+	static const char *const want[] = { "in-proj",		"walk/in-walk",	   "walk/in-walk",
+					    "ran/in-ran",	"in-proj",	   "ran/in-ran",
+					    "walked/in-walked", "walked/in-walked" };
+	ssize_t i = -1;
+
+	(void)state;
+	start(BJ_OBSERVE_DEFAULT);
+	observe(&run, moving, NULL);
+	assert_clean_exit();
+	for (size_t n = 0; n < BJ_ARRAY_LEN(want); n++) {
+		do
+			i = find_seen(&run, (size_t)(i + 1), BJ_OP_OPEN_READ, NULL);
+		while (i >= 0 && strcmp(run.seen[i].written, ".") == 0);
+		assert_true(i >= 0);
+		assert_string_equal(run.seen[i].path, at(want[n]));
+	}
 }
 
 static int odd_names(void *arg)
@@ -985,6 +1046,7 @@ int main(void)
 		cmocka_unit_test(reads_of_what_is_there_undeclared),
 		cmocka_unit_test(reads_of_the_toolchain_and_of_quiet_places),
 		cmocka_unit_test(forms_of_one_path),
+		cmocka_unit_test(relative_paths_follow_the_working_directory),
 		cmocka_unit_test(names_are_bytes),
 		cmocka_unit_test(links_are_followed),
 		cmocka_unit_test(exec_of_a_script_without_its_interpreter),

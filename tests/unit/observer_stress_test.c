@@ -65,13 +65,13 @@ static void ignore(int signal)
 }
 
 /* Every millisecond, without SA_RESTART: whatever can be interrupted is. */
-static void start_signals(int which, int signal, int usec)
+static void start_signals(int usec)
 {
 	struct sigaction action = { .sa_handler = ignore };
 	struct itimerval timer = { { 0, usec }, { 0, usec } };
 
-	sigaction(signal, &action, NULL);
-	setitimer(which, &timer, NULL);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 static int open_missing(const char *name, int n)
@@ -100,9 +100,9 @@ static void signals_to_the_supervisor(void **state)
 
 	(void)state;
 	start(BJ_OBSERVE_DEFAULT);
-	start_signals(ITIMER_REAL, SIGALRM, 1000);
+	start_signals(1000);
 	observe(&run, open_many, &n);
-	start_signals(ITIMER_REAL, SIGALRM, 0);
+	start_signals(0);
 	assert_int_equal(exit_code(), 0);
 	assert_int_equal(run.n_seen, n); /* the rest of MAX_SEEN is counted, too */
 	assert_int_equal(run.stats.n_notifications, n);
@@ -114,7 +114,7 @@ static int open_many_interrupted(void *arg)
 	int n = *(const int *)arg;
 	int n_interrupted = 0;
 
-	start_signals(ITIMER_REAL, SIGALRM, 500);
+	start_signals(500);
 	for (int i = 0; i < n; i++) {
 		int got = open_missing("missing", i);
 
