@@ -8,6 +8,7 @@
  * Layout: blobs/<fn>/<first two hex>/<hash>-<size>, mode 0444 (0555 never: the executable bit belongs to a tree, not to a blob).
  * A blob is written to tmp/, hashed on the way, and renamed in only when hash and size are right. An unclean stop
  * (`clean` marker absent at open) makes every older blob suspect: it is hashed again on first use, and dropped if wrong.
+ * Action results: ac/<first two hex>/<SHA-256 of instance and action digest>. A file's mtime is the time of its last use.
  */
 #ifndef BJ_CAS_STORE_H
 #define BJ_CAS_STORE_H
@@ -27,8 +28,8 @@ struct bj_store_writer;
 enum { BJ_STORE_E_MISSING = 1 };
 
 struct bj_store_opts {
-	uint64_t
-		max_bytes; /* blobs and action cache together: evict the least recently used above it; 0: no limit */
+	/* Of blobs and action cache together: the least recently used go above it. 0: no limit. */
+	uint64_t max_bytes;
 	uint64_t sync_interval_ns; /* new data reaches the disk about this late; 0: 5 s */
 };
 

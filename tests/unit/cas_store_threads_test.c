@@ -12,7 +12,7 @@ struct job {
 	struct fix *fix;
 	size_t index;
 	uint64_t
-		n_wrong; /* what must not happen, counted, since cmocka's assertions belong to the main thread */
+		n_wrong; /* what must not happen: counted, for assertions belong to the main thread */
 	uint64_t n_good;
 };
 

@@ -3,105 +3,12 @@
  * Input trees from messages that are encoded by hand here, byte by byte, since an encoder would never write most of
  * them. The digests of the fixtures are written out, so that a slip of the encoding cannot hide.
  */
-#include "tests/unit/cas_test_util.h"
-
-#include <time.h>
+#include "tests/unit/cas_tree_test_util.h"
 
 #include "executor/base/alloc.h"
-#include "executor/base/buf.h"
 #include "executor/base/pb.h"
 #include "executor/cas/reapi.h"
 #include "executor/cas/tree.h"
-
-static const char hello_hex[] = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
-static const char empty_hex[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-
-/* ---- protobuf by hand: tag, length, bytes ---- */
-
-enum {
-	NAME = 0x0a,
-	DIGEST = 0x12,
-	TARGET = 0x12,
-	EXECUTABLE = 0x20,
-	FILES = 0x0a,
-	DIRECTORIES = 0x12,
-	SYMLINKS = 0x1a
-};
-
-static void add_varint(struct bj_buf *buf, uint64_t v)
-{
-	for (; v >= 128; v >>= 7)
-		bj_buf_append_char(buf, (char)(uint8_t)(v | 128));
-	bj_buf_append_char(buf, (char)(uint8_t)v);
-}
-
-static void add_bytes(struct bj_buf *buf, int tag, struct bj_str bytes)
-{
-	bj_buf_append_char(buf, (char)tag);
-	add_varint(buf, bytes.len);
-	bj_buf_append_str(buf, bytes);
-}
-
-static void add_name(struct bj_buf *buf, struct bj_str name)
-{
-	if (name.len > 0) /* proto3: an empty string is not written */
-		add_bytes(buf, NAME, name);
-}
-
-static void add_digest(struct bj_buf *buf, struct bj_str hex, uint64_t size_bytes)
-{
-	struct bj_buf digest = BJ_BUF_INIT(4096);
-	add_bytes(&digest, 0x0a, hex);
-	if (size_bytes > 0) {
-		bj_buf_append_char(&digest, 0x10);
-		add_varint(&digest, size_bytes);
-	}
-	add_bytes(buf, DIGEST, bj_buf_str(&digest));
-	bj_buf_deinit(&digest);
-}
-
-static void add_node(struct bj_buf *dir, int list, struct bj_str name, const char *hex,
-		     uint64_t size_bytes)
-{
-	struct bj_buf node = BJ_BUF_INIT(1 << 20);
-	add_name(&node, name);
-	add_digest(&node, bj_str_of(hex), size_bytes);
-	add_bytes(dir, list, bj_buf_str(&node));
-	bj_buf_deinit(&node);
-}
-
-static void add_file(struct bj_buf *dir, struct bj_str name)
-{
-	add_node(dir, FILES, name, hello_hex, 6);
-}
-
-static void add_dir(struct bj_buf *dir, const char *name, const struct bj_digest *digest)
-{
-	char hex[2 * BJ_HASH_MAX_BYTES + 1];
-	bj_digest_hex(digest, hex);
-	add_node(dir, DIRECTORIES, bj_str_of(name), hex, digest->size_bytes);
-}
-
-static void add_symlink(struct bj_buf *dir, const char *name, struct bj_str target)
-{
-	struct bj_buf node = BJ_BUF_INIT(1 << 20);
-	add_name(&node, bj_str_of(name));
-	if (target.len > 0)
-		add_bytes(&node, TARGET, target);
-	add_bytes(dir, SYMLINKS, bj_buf_str(&node));
-	bj_buf_deinit(&node);
-}
-
-/* Stores the message and empties the buffer. */
-static struct bj_digest put_dir(struct fix *fix, struct bj_buf *dir)
-{
-	assert_false(dir->failed);
-	struct bj_digest digest = put(fix, bj_buf_str(dir));
-	bj_buf_deinit(dir);
-	return digest;
-}
-
-#define DIR_INIT BJ_BUF_INIT((size_t)64 << 20)
 
 static int setup(void **state)
 {
@@ -268,7 +175,7 @@ static void fixtures_of_symlinks_and_directories(void **state)
 	loaded = load(fix, &digest);
 	assert_true(bj_str_eq(loaded.tree.entries[0].target, BJ_STR_LIT("/etc/hostname")));
 
-	add_node(&dir, DIRECTORIES, BJ_STR_LIT("e"), empty_hex, 0);
+	add_node(&dir, DIRECTORIES, BJ_STR_LIT("e"), EMPTY_HEX, 0);
 	digest = put_dir(fix, &dir);
 	expect_digest(&digest, "198bccb2233f39c8819d8cad9fefe70c8ae87c6eee35d3df41aea562757693d9",
 		      73);
@@ -333,7 +240,7 @@ static void add_file_named(struct bj_buf *dir, const char *name)
 
 static void add_dir_named(struct bj_buf *dir, const char *name)
 {
-	add_node(dir, DIRECTORIES, bj_str_of(name), empty_hex, 0);
+	add_node(dir, DIRECTORIES, bj_str_of(name), EMPTY_HEX, 0);
 }
 
 static void add_symlink_named(struct bj_buf *dir, const char *name)
@@ -488,7 +395,7 @@ static void node_properties(void **state)
 		struct bj_buf dir = DIR_INIT, node = BJ_BUF_INIT(4096);
 		add_name(&node, BJ_STR_LIT("n"));
 		if (nodes[i].list == FILES)
-			add_digest(&node, bj_str_of(hello_hex), 6);
+			add_digest(&node, bj_str_of(HELLO_HEX), 6);
 		size_t bare_len = node.len;
 		add_bytes(&node, nodes[i].tag, BJ_STR_LIT("\x0a\x03\x0a\x01x"));
 		add_bytes(&dir, nodes[i].list, bj_buf_str(&node));
@@ -712,7 +619,7 @@ static void all_missing_blobs_are_listed_once(void **state)
 		 "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", 7);
 	add_node(&dir, FILES, BJ_STR_LIT("c"),
 		 "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", 7);
-	add_node(&dir, FILES, BJ_STR_LIT("d"), hello_hex, 7); /* right hash, wrong size */
+	add_node(&dir, FILES, BJ_STR_LIT("d"), HELLO_HEX, 7); /* right hash, wrong size */
 	struct bj_digest sub = put_dir(fix, &dir);
 	add_dir(&dir, "gone", &gone);
 	add_dir(&dir, "gone2", &gone);
@@ -724,7 +631,7 @@ static void all_missing_blobs_are_listed_once(void **state)
 	assert_int_equal(loaded.missing.n_digests, 3);
 	expect_digest(&loaded.missing.digests[0],
 		      "0000000000000000000000000000000000000000000000000000000000000001", 9);
-	expect_digest(&loaded.missing.digests[1], hello_hex, 7);
+	expect_digest(&loaded.missing.digests[1], HELLO_HEX, 7);
 	expect_digest(&loaded.missing.digests[2],
 		      "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", 7);
 	assert_int_equal(load_with(fix, &gone, NULL, &loaded), BJ_TREE_E_MISSING);
