@@ -117,9 +117,11 @@ static bool fill_spec(struct life *life, struct bj_jail_spec *spec)
 	spec->shm = bj_str_of(life->layout.shm);
 	spec->write_mode = life->settings.write == BJP_WRITE_STRICT ? BJ_WRITE_STRICT : BJ_WRITE_SCRATCH;
 	spec->observe = (enum bj_observe)life->settings.observe; /* the two enums are one vocabulary, in one order */
-	bjp_output_parents(life->policy, &parents, &n_parents);
-	spec->writable = (struct bj_str *)(uintptr_t)parents;
-	spec->n_writable = n_parents;
+	if (spec->write_mode == BJ_WRITE_STRICT) {
+		bjp_output_parents(life->policy, &parents, &n_parents);
+		spec->writable = (struct bj_str *)(uintptr_t)parents;
+		spec->n_writable = n_parents;
+	}
 	return true;
 }
 
