@@ -162,6 +162,8 @@ enum { BJ_FIND_NOFOLLOW = 1, BJ_FIND_MOUNT = 2, BJ_FIND_PARENT = 4 };
  */
 void bj_path_find(int root_fd, const char *path, unsigned int flags, struct bj_found *out, char *resolved);
 
+/** True when the last component is a symbolic link, or one before it is. */
+bool bj_path_is_link(int root_fd, const char *path);
 /** True when @path (a directory, last component not followed) holds anything. */
 bool bj_path_has_entries(int root_fd, const char *path);
 
@@ -267,7 +269,8 @@ struct bj_record {
 	bool is_gone;                   /* discarded, but not the last */
 	bool is_touch;                  /* handed on as touched(path) */
 	uint64_t mount_id;              /* where it is, or would be made, if that was looked up; else 0 */
-	bool touch_link;                /* besides the attempt: the declared link itself */
+	bool touch_link;                /* besides the attempt: touched(path), the declared link itself */
+	bool touch_target;              /* besides the touch: touched(resolved) */
 	char written[PATH_MAX];
 	char joined[BJ_PATH_BUF];       /* absolute, not normalised */
 	char path[BJ_PATH_BUF];
@@ -275,6 +278,8 @@ struct bj_record {
 	char via[BJ_PATH_BUF];
 };
 enum { BJ_MAX_RECORDS = 4 };
+/** Slots of the set of declared paths that were looked at, a power of two. When it is three quarters full the rest are looked at each time. */
+enum { BJ_N_PLAIN = 4096 };
 
 struct bj_observer {
 	int listener;
@@ -291,9 +296,12 @@ struct bj_observer {
 	struct seccomp_notif *request;  /* as large as this kernel's */
 	struct seccomp_notif_resp *response;
 	size_t request_bytes, response_bytes;
+	size_t n_records;
+	size_t n_plain;
+	/* What follows is large and not zeroed as a whole. */
+	uint64_t plain[BJ_N_PLAIN];     /* hashes of declared paths that are no links, or links that lead somewhere; 0: free */
 	struct bj_callers callers;
 	struct bj_cwds cwds;
-	size_t n_records;
 	struct bj_record records[BJ_MAX_RECORDS];
 };
 

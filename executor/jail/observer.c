@@ -106,11 +106,16 @@ int bj_observer_new(int listener, int jail_root_fd, enum bj_observe level,
 		    const struct bj_observer_hooks *hooks, struct bj_observer **out_observer,
 		    struct bj_err *err)
 {
-	struct bj_observer *o = BJ_NEW(struct bj_observer);
+	struct bj_observer *o = bj_malloc(sizeof(*o));
 	int result;
 
 	if (!o)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory for the observer");
+	/* 270 KiB, of which an action of few calls touches some pages: it need not touch them all. */
+	memset(o, 0, offsetof(struct bj_observer, callers));
+	bj_callers_forget(&o->callers);
+	memset(&o->cwds, 0, offsetof(struct bj_cwds, slots));
+	bj_cwds_forget(&o->cwds);
 	result = allocate(o, err);
 	if (result != 0) {
 		o->listener = -EBADF; /* stays the caller's */
@@ -215,6 +220,8 @@ static void hand_on(const struct bj_observer *o)
 			continue;
 		if ((record->is_touch || record->touch_link) && hooks->touched)
 			hooks->touched(hooks->ctx, a->path, a->op);
+		if (record->is_touch && record->touch_target && hooks->touched)
+			hooks->touched(hooks->ctx, a->resolved, a->op);
 		if (!record->is_touch && hooks->attempt)
 			hooks->attempt(hooks->ctx, a);
 	}

@@ -37,11 +37,6 @@ enum bj_path_class {
 	BJ_PATH_DECLARED,    /* an input or a directory of the input tree: handed on as touched() when it is a read */
 	BJ_PATH_TOOLCHAIN,   /* below a root that is the host's own: reads are not handed on */
 	BJ_PATH_QUIET,       /* /tmp, /dev/shm, /proc, /dev: reads and writes are not handed on */
-	/**
-	 * DECLARED, and itself a symbolic link: like DECLARED, but followed in the jail, so that a link that leads nowhere becomes an attempt
-	 * (path = the link, resolved = where it leads, cls = the class of that). A classify() that says DECLARED for a link loses only this.
-	 */
-	BJ_PATH_DECLARED_LINK,
 };
 
 /** One attempt. Views are valid during the callback only; all bytes are the action's (hostile). */
@@ -74,7 +69,7 @@ struct bj_attempt {
 struct bj_observer_hooks {
 	void *ctx;
 	enum bj_path_class (*classify)(void *ctx, struct bj_str path);
-	/** Reads of DECLARED paths (for the use report). May be NULL. */
+	/** Reads of DECLARED paths (for the use report); of a link, also of what it leads to. May be NULL. */
 	void (*touched)(void *ctx, struct bj_str path, enum bj_op op);
 	/** Reads of UNKNOWN paths, every write outside QUIET, network, unix sockets, refused syscalls. */
 	void (*attempt)(void *ctx, const struct bj_attempt *attempt);

@@ -4,7 +4,7 @@
  * o->records and is handed on by observer.c once the caller was still there to be answered.
  *
  *   arguments ──> written path ──> joined (base + written; the kernel's own links replaced) ──> path (lexical)
- *       classify(path): QUIET, toolchain reads ──> nothing       declared reads ──> touched
+ *       classify(path): QUIET, toolchain reads ──> nothing       declared reads, if no links ──> touched
  *                       everything else ──> predict ──> classify(resolved) ──> attempt, touched or nothing
  */
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "executor/base/macros.h"
+#include "executor/base/map.h"
 #include "executor/jail/observer-internal.h"
 
 enum {
@@ -45,6 +46,7 @@ struct bj_record *bj_seen_begin(const struct bj_seen *s)
 	record->is_touch = false;
 	record->mount_id = 0;
 	record->touch_link = false;
+	record->touch_target = false;
 	return record;
 }
 
@@ -232,11 +234,6 @@ enum bj_path_class bj_seen_classify(const struct bj_seen *s, struct bj_str path)
 	return s->o->hooks.classify(s->o->hooks.ctx, path);
 }
 
-static bool is_declared(enum bj_path_class cls)
-{
-	return cls == BJ_PATH_DECLARED || cls == BJ_PATH_DECLARED_LINK;
-}
-
 /* A read of what is declared. */
 static void touch(const struct bj_seen *s, struct bj_record *record, struct bj_str path)
 {
@@ -246,32 +243,91 @@ static void touch(const struct bj_seen *s, struct bj_record *record, struct bj_s
 		bj_seen_discard(s, record);
 }
 
-/* Links were followed: the place that they lead to decides. Return: false when there is nothing to hand on as an attempt. */
+/* The slot of a declared path in the set of those that need no look any more: its own, or a free one. */
+static uint64_t *plain_slot(const struct bj_seen *s, struct bj_str path, uint64_t *out_hash)
+{
+	uint64_t hash = bj_hash(path) | 1; /* 0 is a free slot */
+	size_t i = (size_t)hash % BJ_N_PLAIN;
+
+	while (s->o->plain[i] != 0 && s->o->plain[i] != hash)
+		i = (i + 1) % BJ_N_PLAIN;
+	*out_hash = hash;
+	return &s->o->plain[i];
+}
+
+static void remember_plain(const struct bj_seen *s, struct bj_str path)
+{
+	uint64_t hash;
+	uint64_t *slot = plain_slot(s, path, &hash);
+
+	if (*slot != 0 || s->o->n_plain >= BJ_N_PLAIN / 4 * 3)
+		return;
+	*slot = hash;
+	s->o->n_plain++;
+}
+
+/* A declared path may be a link, and the link lead nowhere: looked at once. */
+static bool needs_following(const struct bj_seen *s, const struct bj_record *record)
+{
+	struct bj_str path = record->attempt.path;
+	uint64_t hash;
+
+	if (*plain_slot(s, path, &hash) != 0)
+		return false;
+	if (bj_path_is_link(s->o->root_fd, record->joined))
+		return true;
+	remember_plain(s, path);
+	return false;
+}
+
+/* A read of a declared link that was followed. */
+static bool judge_link(const struct bj_seen *s, struct bj_record *record)
+{
+	struct bj_attempt *a = &record->attempt;
+	enum bj_path_class there =
+		a->resolved.len > 0 ? bj_seen_classify(s, a->resolved) : BJ_PATH_UNKNOWN;
+
+	if (a->error == 0 || there == BJ_PATH_QUIET || there == BJ_PATH_TOOLCHAIN) {
+		record->touch_target = there == BJ_PATH_DECLARED;
+		if (a->error == 0)
+			remember_plain(s, a->path);
+		touch(s, record, a->path);
+		return true;
+	}
+	record->touch_link = true;
+	a->cls = there;
+	return true;
+}
+
+/* Links were followed: the place that they lead to decides. Return: false when there is nothing to hand on. */
 static bool judge_resolved(const struct bj_seen *s, struct bj_record *record, bool is_write)
 {
 	struct bj_attempt *a = &record->attempt;
-	bool is_link = a->cls == BJ_PATH_DECLARED_LINK;
-	enum bj_path_class there =
-		a->resolved.len > 0 ? bj_seen_classify(s, a->resolved) : BJ_PATH_UNKNOWN;
+	enum bj_path_class there = bj_seen_classify(s, a->resolved);
 
 	if (is_write) {
 		if (there != BJ_PATH_UNKNOWN)
 			a->cls = there;
 		return there != BJ_PATH_QUIET;
 	}
-	if (is_link && (a->error == 0 || there == BJ_PATH_QUIET || there == BJ_PATH_TOOLCHAIN)) {
-		touch(s, record, a->path);
-		return true;
-	}
 	if (there == BJ_PATH_QUIET || there == BJ_PATH_TOOLCHAIN)
 		return false;
-	if (is_declared(there) && a->error == 0) {
+	if (there == BJ_PATH_DECLARED && a->error == 0)
 		touch(s, record, a->resolved);
-		return true;
-	}
-	record->touch_link = is_link;
-	a->cls = there;
+	else
+		a->cls = there;
 	return true;
+}
+
+static bool judge_predicted(const struct bj_seen *s, struct bj_record *record, bool is_write)
+{
+	struct bj_attempt *a = &record->attempt;
+
+	if (!is_write && a->cls == BJ_PATH_DECLARED)
+		return judge_link(s, record);
+	if (a->resolved.len == 0 || bj_str_eq(a->resolved, a->path))
+		return true;
+	return judge_resolved(s, record, is_write);
 }
 
 /* Return: what the path is, for those who look further (exec); the record may be gone. */
@@ -288,17 +344,14 @@ static enum bj_path_class judge(const struct bj_seen *s, struct bj_record *recor
 		bj_seen_discard(s, record);
 		return cls;
 	}
-	if (!is_write &&
-	    (cls == BJ_PATH_DECLARED || (cls == BJ_PATH_DECLARED_LINK && try->nofollow))) {
+	if (!is_write && cls == BJ_PATH_DECLARED &&
+	    (try->nofollow || !needs_following(s, record))) {
 		touch(s, record, a->path);
 		return cls;
 	}
 	bj_observer_predict(s->o, record, try, bj_seen_caller_of(s));
-	if (cls == BJ_PATH_DECLARED_LINK ||
-	    (a->resolved.len > 0 && !bj_str_eq(a->resolved, a->path))) {
-		if (!judge_resolved(s, record, is_write))
-			bj_seen_discard(s, record);
-	}
+	if (!judge_predicted(s, record, is_write))
+		bj_seen_discard(s, record);
 	return cls;
 }
 
@@ -513,7 +566,7 @@ static bool see_interpreter(const struct bj_seen *s, const char *joined, struct 
 		bj_seen_discard(s, record);
 		return false;
 	}
-	if (is_declared(a->cls))
+	if (a->cls == BJ_PATH_DECLARED)
 		touch(s, record, a->path);
 	else if (!bj_str_eq(a->resolved, a->path) && !judge_resolved(s, record, false))
 		bj_seen_discard(s, record);

@@ -191,6 +191,15 @@ static int open_in_root(int root_fd, const char *path, uint64_t flags, uint64_t 
 	return fd >= 0 ? (int)fd : -errno;
 }
 
+bool bj_path_is_link(int root_fd, const char *path)
+{
+	int fd = open_in_root(root_fd, path, 0, RESOLVE_NO_SYMLINKS);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -ELOOP;
+}
+
 bool bj_path_has_entries(int root_fd, const char *path)
 {
 	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,

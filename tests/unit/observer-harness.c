@@ -43,9 +43,6 @@ static enum bj_path_class classify(void *ctx, struct bj_str path)
 {
 	(void)ctx;
 	assert_true(path.len > 0 && path.ptr[0] == '/');
-	for (const char *const *link = observed_classes.links; link && *link; link++)
-		if (bj_str_eq(path, bj_str_of(*link)))
-			return BJ_PATH_DECLARED_LINK;
 	if (is_below(path, observed_classes.declared))
 		return BJ_PATH_DECLARED;
 	if (is_below(path, observed_classes.toolchain))

@@ -43,7 +43,7 @@ struct observed {
 
 /** Directories whose class is told; everything else is UNKNOWN. Set by the test: arrays that end with NULL. */
 struct observed_classes {
-	const char *const *declared, *const *links, *const *toolchain, *const *quiet;
+	const char *const *declared, *const *toolchain, *const *quiet;
 };
 extern struct observed_classes observed_classes;
 

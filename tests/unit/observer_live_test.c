@@ -40,7 +40,8 @@
 enum { MAX_RESULTS = 64 };
 
 static char base[64] = "/tmp/observer_live_test.XXXXXX";
-static char proj[80], missing[96], present[96], declared[96], gone_link[96], dir_link[96];
+static char proj[80], missing[96], present[96], declared[96], gone_link[96], good_link[96],
+	dir_link[96];
 static struct observed run;
 /* Shared with the child: errno of its n-th call, 0 for success. */
 static int *results;
@@ -83,8 +84,7 @@ static bool make_network(void)
 
 static int set_up(void **state)
 {
-	static const char *declared_dirs[] = { declared, NULL };
-	static const char *links[] = { gone_link, NULL };
+	static const char *declared_dirs[] = { declared, gone_link, good_link, NULL };
 	static const char *const toolchain[] = { "/usr", "/lib", "/lib64", "/bin", "/etc", NULL };
 	static const char *const quiet[] = { "/proc", "/dev", NULL };
 
@@ -96,14 +96,16 @@ static int set_up(void **state)
 	(void)snprintf(present, sizeof(present), "%s/present.txt", proj);
 	(void)snprintf(declared, sizeof(declared), "%s/declared", proj);
 	(void)snprintf(gone_link, sizeof(gone_link), "%s/gone_link", proj);
+	(void)snprintf(good_link, sizeof(good_link), "%s/good_link", proj);
 	(void)snprintf(dir_link, sizeof(dir_link), "%s/dir_link", proj);
 	if (mkdir(proj, 0755) != 0 || mkdir(declared, 0755) != 0)
 		return -1;
 	write_file(present, "p", 0644);
 	write_file(at("declared/file.txt"), "d", 0644);
-	if (symlink("undeclared.txt", gone_link) != 0 || symlink("declared", dir_link) != 0)
+	if (symlink("undeclared.txt", gone_link) != 0 ||
+	    symlink("declared/file.txt", good_link) != 0 || symlink("declared", dir_link) != 0)
 		return -1;
-	observed_classes = (struct observed_classes){ declared_dirs, links, toolchain, quiet };
+	observed_classes = (struct observed_classes){ declared_dirs, toolchain, quiet };
 	results = mmap(NULL, MAX_RESULTS * sizeof(int), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (results == MAP_FAILED)
@@ -521,6 +523,9 @@ static int links(void *arg)
 	results[1] = result_of(by_lstat(gone_link));
 	results[2] = result_of(by_open(at("dir_link/file.txt")));
 	results[3] = result_of(by_open(at("dir_link/none.txt")));
+	results[4] = result_of(by_open(good_link));
+	results[5] = result_of(by_open(good_link));
+	results[6] = result_of(by_open(gone_link));
 	return 0;
 }
 
@@ -552,7 +557,43 @@ static void links_are_followed(void **state)
 	assert_string_equal(run.seen[4].path, at("dir_link/none.txt"));
 	assert_string_equal(run.seen[4].resolved, at("declared/none.txt"));
 	assert_int_equal(run.seen[4].cls, BJ_PATH_DECLARED);
-	assert_int_equal(run.n_seen, 5);
+	/* A good link is used, and its target, which is told once. */
+	assert_string_equal(run.seen[5].path, good_link);
+	assert_string_equal(run.seen[6].path, at("declared/file.txt"));
+	assert_string_equal(run.seen[7].path, good_link);
+	assert_true(run.seen[5].is_touch && run.seen[6].is_touch && run.seen[7].is_touch);
+	/* One that leads nowhere is told each time. */
+	assert_string_equal(run.seen[8].path, gone_link);
+	assert_string_equal(run.seen[9].resolved, missing);
+	assert_false(run.seen[9].is_touch);
+	assert_int_equal(run.n_seen, 10);
+}
+
+static int many_declared(void *arg)
+{
+	char name[64];
+
+	(void)arg;
+	/* More than the set of those that were looked at holds; some of them twice. */
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 4000; i++) {
+			(void)snprintf(name, sizeof(name), "declared/many-%d", i);
+			if (by_stat(at(name)) != -1 || errno != ENOENT)
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static void more_declared_files_than_are_kept_in_mind(void **state)
+{
+	(void)state;
+	start(BJ_OBSERVE_DEFAULT);
+	observe(&run, many_declared, NULL);
+	assert_clean_exit();
+	assert_int_equal(run.n_seen, 8000);
+	for (size_t i = 0; i < MAX_SEEN; i++)
+		assert_true(run.seen[i].is_touch);
 }
 
 /* ---- exec ---- */
@@ -1049,6 +1090,7 @@ int main(void)
 		cmocka_unit_test(relative_paths_follow_the_working_directory),
 		cmocka_unit_test(names_are_bytes),
 		cmocka_unit_test(links_are_followed),
+		cmocka_unit_test(more_declared_files_than_are_kept_in_mind),
 		cmocka_unit_test(exec_of_a_script_without_its_interpreter),
 		cmocka_unit_test(exec_of_a_script_whose_interpreter_is_absent_from_the_toolchain),
 		cmocka_unit_test(exec_of_a_script_with_a_script_as_interpreter),
