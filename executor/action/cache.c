@@ -17,7 +17,8 @@ struct check {
 	struct bj_err *err;
 };
 
-static int check_digest(struct check *c, const re_digest *pb, const char *field, struct bj_digest *out)
+static int check_digest(struct check *c, const re_digest *pb, const char *field,
+			struct bj_digest *out)
 {
 	int r = bj_digest_from_pb(c->fn, pb, field, out, c->err);
 
@@ -58,7 +59,8 @@ static int check_tree(struct check *c, const struct bj_digest *digest)
 	if (!c->complete || !*c->complete)
 		return 0;
 	if (bj_store_read(c->store, digest, TREE_MAX_BYTES, &bytes, c->arena, &ignored) != 0 ||
-	    bj_pb_unpack(bytes, &build__bazel__remote__execution__v2__tree__descriptor, c->arena, &message, &ignored) < 0) {
+	    bj_pb_unpack(bytes, &build__bazel__remote__execution__v2__tree__descriptor, c->arena,
+			 &message, &ignored) < 0) {
 		*c->complete = false;
 		return 0;
 	}
@@ -95,7 +97,8 @@ static int check_directories(struct check *c, const re_action_result *result)
 		struct bj_digest digest;
 		char field[80];
 
-		(void)snprintf(field, sizeof(field), "ActionResult.output_directories[%zu].tree_digest", i);
+		(void)snprintf(field, sizeof(field),
+			       "ActionResult.output_directories[%zu].tree_digest", i);
 		int r = check_digest(c, result->output_directories[i]->tree_digest, field, &digest);
 
 		if (r == 0)
@@ -106,8 +109,8 @@ static int check_directories(struct check *c, const re_action_result *result)
 	return 0;
 }
 
-int bj_result_check(struct bj_store *store, enum bj_digest_fn fn, const re_action_result *result, struct bj_arena *arena,
-		    bool *complete, struct bj_err *err)
+int bj_result_check(struct bj_store *store, enum bj_digest_fn fn, const re_action_result *result,
+		    struct bj_arena *arena, bool *complete, struct bj_err *err)
 {
 	struct check c = { store, fn, arena, complete, err };
 
@@ -134,7 +137,9 @@ int bj_cache_put(struct bj_store *store, struct bj_str instance, const struct bj
 	if (!result.ptr || !fingerprint)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for a cache entry");
 	if (result.len == 0)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "ActionResult is all defaults: set execution_metadata.worker at least");
+		return bj_err_set(
+			err, BJ_INVALID_ARGUMENT,
+			"ActionResult is all defaults: set execution_metadata.worker at least");
 	pb.action_result = (ProtobufCBinaryData){ result.len, (uint8_t *)(uintptr_t)result.ptr };
 	pb.origin = (Belljar__V1__CacheEntry__Origin)entry->origin;
 	pb.toolchain_fingerprint = fingerprint;
@@ -152,15 +157,18 @@ static bool parse_entry(struct bj_str value, struct bj_arena *arena, struct bj_c
 	struct bj_err ignored = BJ_ERR_NULL;
 	ProtobufCMessage *message;
 
-	if (bj_pb_unpack(value, &belljar__v1__cache_entry__descriptor, arena, &message, &ignored) < 0)
+	if (bj_pb_unpack(value, &belljar__v1__cache_entry__descriptor, arena, &message, &ignored) <
+	    0)
 		return false;
 	const Belljar__V1__CacheEntry *pb = (const Belljar__V1__CacheEntry *)message;
 
-	if (pb->action_result.len == 0 || (pb->origin != BELLJAR__V1__CACHE_ENTRY__ORIGIN__EXECUTED &&
-					   pb->origin != BELLJAR__V1__CACHE_ENTRY__ORIGIN__UPLOADED))
+	if (pb->action_result.len == 0 ||
+	    (pb->origin != BELLJAR__V1__CACHE_ENTRY__ORIGIN__EXECUTED &&
+	     pb->origin != BELLJAR__V1__CACHE_ENTRY__ORIGIN__UPLOADED))
 		return false;
 	if (bj_pb_unpack(bj_str_n(pb->action_result.data, pb->action_result.len),
-			 &build__bazel__remote__execution__v2__action_result__descriptor, arena, &message, &ignored) < 0)
+			 &build__bazel__remote__execution__v2__action_result__descriptor, arena,
+			 &message, &ignored) < 0)
 		return false;
 	*out = (struct bj_cache_entry){
 		.result = (re_action_result *)message,
@@ -171,8 +179,8 @@ static bool parse_entry(struct bj_str value, struct bj_arena *arena, struct bj_c
 	return true;
 }
 
-int bj_cache_get(struct bj_store *store, struct bj_str instance, const struct bj_digest *action, struct bj_arena *arena,
-		 struct bj_cache_entry *out_entry, struct bj_err *err)
+int bj_cache_get(struct bj_store *store, struct bj_str instance, const struct bj_digest *action,
+		 struct bj_arena *arena, struct bj_cache_entry *out_entry, struct bj_err *err)
 {
 	struct bj_err ignored = BJ_ERR_NULL;
 	struct bj_cache_entry entry;
@@ -184,7 +192,8 @@ int bj_cache_get(struct bj_store *store, struct bj_str instance, const struct bj
 		return r;
 	if (r == BJ_STORE_E_MISSING || !parse_entry(value, arena, &entry))
 		return BJ_CACHE_E_MISS;
-	if (bj_result_check(store, action->fn, entry.result, arena, &complete, &ignored) < 0 || !complete)
+	if (bj_result_check(store, action->fn, entry.result, arena, &complete, &ignored) < 0 ||
+	    !complete)
 		return BJ_CACHE_E_MISS;
 	*out_entry = entry;
 	return 0;

@@ -24,16 +24,19 @@ struct bj_cache_entry {
 enum { BJ_CACHE_E_MISS = 1 };
 
 /** @entry->result is packed; an all-default result is refused (-INVALID_ARGUMENT: it would read as no entry). */
-BJ_MUST_USE int bj_cache_put(struct bj_store *store, struct bj_str instance, const struct bj_digest *action,
-			     const struct bj_cache_entry *entry, struct bj_arena *arena, struct bj_err *err);
+BJ_MUST_USE int bj_cache_put(struct bj_store *store, struct bj_str instance,
+			     const struct bj_digest *action, const struct bj_cache_entry *entry,
+			     struct bj_arena *arena, struct bj_err *err);
 /** An entry whose blobs are not all there, or that is damaged, is a miss. */
-BJ_MUST_USE int bj_cache_get(struct bj_store *store, struct bj_str instance, const struct bj_digest *action,
-			     struct bj_arena *arena, struct bj_cache_entry *out_entry, struct bj_err *err);
+BJ_MUST_USE int bj_cache_get(struct bj_store *store, struct bj_str instance,
+			     const struct bj_digest *action, struct bj_arena *arena,
+			     struct bj_cache_entry *out_entry, struct bj_err *err);
 /**
  * bj_result_check() - every digest of a result well-formed and, unless @complete is NULL, its blob present, those inside Trees included.
  * Return: 0 with *complete; -INVALID_ARGUMENT naming the field.
  */
-BJ_MUST_USE int bj_result_check(struct bj_store *store, enum bj_digest_fn fn, const re_action_result *result,
-				struct bj_arena *arena, bool *complete, struct bj_err *err);
+BJ_MUST_USE int bj_result_check(struct bj_store *store, enum bj_digest_fn fn,
+				const re_action_result *result, struct bj_arena *arena,
+				bool *complete, struct bj_err *err);
 
 #endif

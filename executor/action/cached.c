@@ -15,7 +15,8 @@ int cached_store(struct life *life, struct bj_err *err)
 	char fingerprint[BJ_FINGERPRINT_BYTES];
 
 	/* A root that changed while the command ran: nobody knows which compiler it was. */
-	if (!bj_fingerprint_get(life->runner->fingerprint, fingerprint) || strcmp(fingerprint, life->fingerprint) != 0)
+	if (!bj_fingerprint_get(life->runner->fingerprint, fingerprint) ||
+	    strcmp(fingerprint, life->fingerprint) != 0)
 		return 0;
 	struct bj_cache_entry entry = {
 		.result = life->result,
@@ -23,11 +24,12 @@ int cached_store(struct life *life, struct bj_err *err)
 		.fingerprint = bj_str_of(fingerprint),
 		.counts_as_violation = life->judged.has_unignored,
 	};
-	return bj_cache_put(life->runner->opts.store, life->request->instance, &life->request->action, &entry, life->arena, err);
+	return bj_cache_put(life->runner->opts.store, life->request->instance,
+			    &life->request->action, &entry, life->arena, err);
 }
 
-static void tell_hit(struct bj_runner *runner, const struct bj_run_request *request, const re_action_result *result,
-		     struct bj_str message, bool has_violations)
+static void tell_hit(struct bj_runner *runner, const struct bj_run_request *request,
+		     const re_action_result *result, struct bj_str message, bool has_violations)
 {
 	const re_action_metadata *metadata = result->execution_metadata;
 	char action[BJ_DIGEST_STR_BYTES];
@@ -36,7 +38,8 @@ static void tell_hit(struct bj_runner *runner, const struct bj_run_request *requ
 		return;
 	bj_digest_str(&request->action, action);
 	struct bj_stored_report stored = {
-		.packed = bj_str_n(metadata->auxiliary_metadata[0]->value.data, metadata->auxiliary_metadata[0]->value.len),
+		.packed = bj_str_n(metadata->auxiliary_metadata[0]->value.data,
+				   metadata->auxiliary_metadata[0]->value.len),
 		.action = bj_str_of(action),
 		.target = request->client.target,
 		.mnemonic = request->client.mnemonic,
@@ -57,33 +60,38 @@ static bool has_records(const re_action_result *result, struct bj_arena *arena)
 
 	if (!result->execution_metadata || !result->execution_metadata->n_auxiliary_metadata)
 		return false;
-	const ProtobufCBinaryData *value = &result->execution_metadata->auxiliary_metadata[0]->value;
+	const ProtobufCBinaryData *value =
+		&result->execution_metadata->auxiliary_metadata[0]->value;
 
-	return bj_pb_unpack(bj_str_n(value->data, value->len), &belljar__v1__sandbox_report__descriptor, arena, &message, &ignored) ==
-		       0 &&
+	return bj_pb_unpack(bj_str_n(value->data, value->len),
+			    &belljar__v1__sandbox_report__descriptor, arena, &message,
+			    &ignored) == 0 &&
 	       ((const Belljar__V1__SandboxReport *)message)->n_violations > 0;
 }
 
-int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request, const struct bjp_settings *settings,
-		  struct bj_arena *arena, struct bj_str *out_response, struct bj_err *err)
+int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request,
+		  const struct bjp_settings *settings, struct bj_arena *arena,
+		  struct bj_str *out_response, struct bj_err *err)
 {
 	char fingerprint[BJ_FINGERPRINT_BYTES];
 	struct bj_cache_entry entry;
 
 	if (request->skip_cache_lookup || !bj_fingerprint_get(runner->fingerprint, fingerprint))
 		return CACHED_E_MISS;
-	int r = bj_cache_get(runner->opts.store, request->instance, &request->action, arena, &entry, err);
+	int r = bj_cache_get(runner->opts.store, request->instance, &request->action, arena, &entry,
+			     err);
 
 	if (r < 0)
 		return r;
-	if (r == BJ_CACHE_E_MISS || entry.origin != BJ_CACHE_EXECUTED || entry.result->exit_code != 0 ||
-	    !bj_str_eq(entry.fingerprint, bj_str_of(fingerprint)))
+	if (r == BJ_CACHE_E_MISS || entry.origin != BJ_CACHE_EXECUTED ||
+	    entry.result->exit_code != 0 || !bj_str_eq(entry.fingerprint, bj_str_of(fingerprint)))
 		return CACHED_E_MISS;
 	struct bj_response response = { .result = entry.result, .cached = true };
 
 	if (entry.counts_as_violation && settings->on_violation == BJP_ON_VIOLATION_FAIL) {
 		entry.result->exit_code = VIOLATION_EXIT_CODE;
-		response.message = BJ_STR_LIT("belljar: the cached action touched what it did not declare (onViolation=fail)");
+		response.message = BJ_STR_LIT("belljar: the cached action touched what it did not "
+					      "declare (onViolation=fail)");
 	}
 	tell_hit(runner, request, entry.result, response.message, has_records(entry.result, arena));
 	*out_response = bj_pack_response(&response, arena);

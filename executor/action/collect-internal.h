@@ -8,10 +8,12 @@
 #include "executor/action/collect.h"
 
 /** -FAILED_PRECONDITION naming the path, what was wanted and what was found. */
-int collect_refuse(struct bj_arena *arena, struct bj_str path, const char *wanted, mode_t found, struct bj_err *err);
+int collect_refuse(struct bj_arena *arena, struct bj_str path, const char *wanted, mode_t found,
+		   struct bj_err *err);
 /** The text of the symlink that @fd (O_PATH) is; NULL with @err set. */
 char *collect_readlink(struct bj_arena *arena, int fd, struct bj_str path, struct bj_err *err);
 /** One output directory. @dir_fd: taken over. */
-int collect_directory(struct bj_collect *collect, struct bj_output *output, int dir_fd, re_action_result *result, struct bj_err *err);
+int collect_directory(struct bj_collect *collect, struct bj_output *output, int dir_fd,
+		      re_action_result *result, struct bj_err *err);
 
 #endif

@@ -43,7 +43,8 @@ static const char *kind_name(mode_t mode)
 	}
 }
 
-int collect_refuse(struct bj_arena *arena, struct bj_str path, const char *wanted, mode_t found, struct bj_err *err)
+int collect_refuse(struct bj_arena *arena, struct bj_str path, const char *wanted, mode_t found,
+		   struct bj_err *err)
 {
 	return bj_err_set(err, BJ_FAILED_PRECONDITION, "output \"%.*s\" is a %s, wanted %s",
 			  BJ_STR_FMT(bj_str_printable(arena, path, 512)), kind_name(found), wanted);
@@ -51,8 +52,8 @@ int collect_refuse(struct bj_arena *arena, struct bj_str path, const char *wante
 
 /* ---- files ---- */
 
-static int add_file(struct bj_collect *c, struct bj_output *o, const char *full, const struct stat *st, re_action_result *result,
-		    struct bj_err *err)
+static int add_file(struct bj_collect *c, struct bj_output *o, const char *full,
+		    const struct stat *st, re_action_result *result, struct bj_err *err)
 {
 	struct bj_digest digest;
 	re_output_file *file = BJ_ARENA_NEW(c->arena, re_output_file);
@@ -61,11 +62,13 @@ static int add_file(struct bj_collect *c, struct bj_output *o, const char *full,
 	if (!file)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the outputs");
 	if (fd < 0)
-		return bj_err_errno(err, -fd, "open output \"%.*s\"", BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
+		return bj_err_errno(err, -fd, "open output \"%.*s\"",
+				    BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
 	int r = bj_store_put_fd(c->store, c->fn, fd, &digest, err);
 
 	if (r < 0)
-		return bj_err_wrap(err, "store output \"%.*s\"", BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
+		return bj_err_wrap(err, "store output \"%.*s\"",
+				   BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
 	build__bazel__remote__execution__v2__output_file__init(file);
 	file->path = bj_str_dup(c->arena, o->path);
 	file->digest = bj_digest_to_pb(c->arena, &digest);
@@ -90,11 +93,13 @@ char *collect_readlink(struct bj_arena *arena, int fd, struct bj_str path, struc
 	}
 	struct bj_str target = bj_str_n(text, (size_t)n);
 
-	if (!bj_str_is_utf8(target) ||
-	    bj_str_eq(target, BJ_STR_LIT(BJ_JAIL_ROOT)) || bj_str_has_prefix(target, BJ_STR_LIT(BJ_JAIL_ROOT "/"))) {
+	if (!bj_str_is_utf8(target) || bj_str_eq(target, BJ_STR_LIT(BJ_JAIL_ROOT)) ||
+	    bj_str_has_prefix(target, BJ_STR_LIT(BJ_JAIL_ROOT "/"))) {
 		(void)bj_err_set(err, BJ_FAILED_PRECONDITION,
-				 "output \"%.*s\" is a symlink to \"%.*s\", which means nothing outside the sandbox: make it relative",
-				 BJ_STR_FMT(bj_str_printable(arena, path, 512)), BJ_STR_FMT(bj_str_printable(arena, target, 512)));
+				 "output \"%.*s\" is a symlink to \"%.*s\", which means nothing "
+				 "outside the sandbox: make it relative",
+				 BJ_STR_FMT(bj_str_printable(arena, path, 512)),
+				 BJ_STR_FMT(bj_str_printable(arena, target, 512)));
 		return NULL;
 	}
 	char *copy = bj_str_dup(arena, target);
@@ -107,7 +112,8 @@ char *collect_readlink(struct bj_arena *arena, int fd, struct bj_str path, struc
 /* Does the link lead to a directory, as the action would see it? Only for the choice between two legacy lists; the target is not read. */
 static bool leads_to_directory(const struct bj_collect *c, const char *full)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_DIRECTORY, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_DIRECTORY,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
 	int fd = (int)syscall(SYS_openat2, c->exec_fd, full, &how, sizeof(how));
 
 	if (fd < 0)
@@ -117,14 +123,16 @@ static bool leads_to_directory(const struct bj_collect *c, const char *full)
 }
 
 /* Spec of output_file_symlinks: "servers that wish to be compatible with v2.0 API should still populate" it beside output_symlinks. */
-static int add_symlink(struct bj_collect *c, struct bj_output *o, const char *full, int fd, re_action_result *result, struct bj_err *err)
+static int add_symlink(struct bj_collect *c, struct bj_output *o, const char *full, int fd,
+		       re_action_result *result, struct bj_err *err)
 {
 	re_output_symlink *link = BJ_ARENA_NEW(c->arena, re_output_symlink);
 	char *target = collect_readlink(c->arena, fd, o->path, err);
 
 	if (!target)
 		return -(int)err->code;
-	if (!link || !(build__bazel__remote__execution__v2__output_symlink__init(link), link->path = bj_str_dup(c->arena, o->path)))
+	if (!link || !(build__bazel__remote__execution__v2__output_symlink__init(link),
+		       link->path = bj_str_dup(c->arena, o->path)))
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the outputs");
 	link->target = target;
 	if (o->style == BJ_OUTPUT_PATHS)
@@ -138,8 +146,8 @@ static int add_symlink(struct bj_collect *c, struct bj_output *o, const char *fu
 
 /* ---- one output ---- */
 
-static int add_by_kind(struct bj_collect *c, struct bj_output *o, const char *full, int fd, const struct stat *st,
-		       re_action_result *result, struct bj_err *err)
+static int add_by_kind(struct bj_collect *c, struct bj_output *o, const char *full, int fd,
+		       const struct stat *st, re_action_result *result, struct bj_err *err)
 {
 	if (S_ISLNK(st->st_mode))
 		return add_symlink(c, o, full, fd, result, err);
@@ -149,7 +157,8 @@ static int add_by_kind(struct bj_collect *c, struct bj_output *o, const char *fu
 		bj_cleanup(bj_close_fdp) int dir_fd = open_output(c, full, O_RDONLY | O_DIRECTORY);
 
 		if (dir_fd < 0)
-			return bj_err_errno(err, -dir_fd, "open output \"%.*s\"", BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
+			return bj_err_errno(err, -dir_fd, "open output \"%.*s\"",
+					    BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
 		return collect_directory(c, o, BJ_STEAL_FD(dir_fd), result, err);
 	}
 	static const char *const wanted[] = {
@@ -160,11 +169,13 @@ static int add_by_kind(struct bj_collect *c, struct bj_output *o, const char *fu
 	return collect_refuse(c->arena, o->path, wanted[o->style], st->st_mode, err);
 }
 
-static int collect_one(struct bj_collect *c, struct bj_output *o, re_action_result *result, struct bj_err *err)
+static int collect_one(struct bj_collect *c, struct bj_output *o, re_action_result *result,
+		       struct bj_err *err)
 {
-	const char *full = bj_arena_printf(c->arena, "%.*s%s%.*s%s", BJ_STR_FMT(c->working_dir),
-					   c->working_dir.len && o->path.len ? "/" : "", BJ_STR_FMT(o->path),
-					   c->working_dir.len || o->path.len ? "" : ".");
+	const char *full =
+		bj_arena_printf(c->arena, "%.*s%s%.*s%s", BJ_STR_FMT(c->working_dir),
+				c->working_dir.len && o->path.len ? "/" : "", BJ_STR_FMT(o->path),
+				c->working_dir.len || o->path.len ? "" : ".");
 	struct stat st;
 
 	if (!full)
@@ -187,9 +198,10 @@ static bool make_lists(struct bj_collect *c, re_action_result *result)
 	result->output_directories = BJ_ARENA_ARRAY(c->arena, re_output_directory *, c->n_outputs);
 	result->output_symlinks = BJ_ARENA_ARRAY(c->arena, re_output_symlink *, c->n_outputs);
 	result->output_file_symlinks = BJ_ARENA_ARRAY(c->arena, re_output_symlink *, c->n_outputs);
-	result->output_directory_symlinks = BJ_ARENA_ARRAY(c->arena, re_output_symlink *, c->n_outputs);
-	return result->output_files && result->output_directories && result->output_symlinks && result->output_file_symlinks &&
-	       result->output_directory_symlinks;
+	result->output_directory_symlinks =
+		BJ_ARENA_ARRAY(c->arena, re_output_symlink *, c->n_outputs);
+	return result->output_files && result->output_directories && result->output_symlinks &&
+	       result->output_file_symlinks && result->output_directory_symlinks;
 }
 
 int bj_collect_outputs(struct bj_collect *collect, re_action_result *result, struct bj_err *err)
@@ -197,7 +209,8 @@ int bj_collect_outputs(struct bj_collect *collect, re_action_result *result, str
 	int r = 0;
 
 	if (!make_lists(collect, result))
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu outputs", collect->n_outputs);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu outputs",
+				  collect->n_outputs);
 	for (size_t i = 0; r == 0 && i < collect->n_outputs; i++)
 		r = collect_one(collect, &collect->outputs[i], result, err);
 	return r;

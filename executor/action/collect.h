@@ -24,18 +24,19 @@
 enum bj_output_style { BJ_OUTPUT_PATHS, BJ_OUTPUT_FILE, BJ_OUTPUT_DIRECTORY };
 
 struct bj_output {
-	struct bj_str path;         /* relative to the working directory, as declared */
-	enum bj_output_style style; /* PATHS when Command.output_paths is used, else by the legacy field */
-	bool found;                 /* out: exists after the run */
+	struct bj_str path; /* relative to the working directory, as declared */
+	enum bj_output_style
+		style; /* PATHS when Command.output_paths is used, else by the legacy field */
+	bool found;    /* out: exists after the run */
 };
 
 struct bj_collect {
 	struct bj_store *store;
 	enum bj_digest_fn fn;
-	int exec_fd;                    /* the merged input root, borrowed */
-	struct bj_str working_dir;      /* relative to the input root */
-	bool wants_tree;                /* OutputDirectory.tree_digest */
-	bool wants_directories;         /* OutputDirectory.root_directory_digest and every Directory as a blob */
+	int exec_fd;		   /* the merged input root, borrowed */
+	struct bj_str working_dir; /* relative to the input root */
+	bool wants_tree;	   /* OutputDirectory.tree_digest */
+	bool wants_directories; /* OutputDirectory.root_directory_digest and every Directory as a blob */
 	struct bj_output *outputs;
 	size_t n_outputs;
 	struct bj_arena *arena;
@@ -57,13 +58,15 @@ BJ_MUST_USE int bj_collect_outputs(struct bj_collect *collect, re_action_result 
 struct bj_left {
 	struct bj_str path;  /* relative to the input root */
 	uint64_t size_bytes; /* files */
-	bool is_dir, is_symlink, is_special, is_whiteout; /* whiteout: an input was removed or replaced by nothing */
+	bool is_dir, is_symlink, is_special,
+		is_whiteout; /* whiteout: an input was removed or replaced by nothing */
 	bool shadows_input;  /* lower has this name too: an input was changed or replaced */
 };
 typedef void (*bj_left_fn)(void *ctx, const struct bj_left *left);
 
 /** Walks the upper layer (bounded by @max entries, true in *out_cut beyond); directories are reported only when they are empty. */
-BJ_MUST_USE int bj_collect_left(const struct bj_layout *layout, size_t max, bj_left_fn fn, void *ctx, struct bj_arena *arena,
-				bool *out_cut, struct bj_err *err);
+BJ_MUST_USE int bj_collect_left(const struct bj_layout *layout, size_t max, bj_left_fn fn,
+				void *ctx, struct bj_arena *arena, bool *out_cut,
+				struct bj_err *err);
 
 #endif

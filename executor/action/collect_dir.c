@@ -24,14 +24,14 @@ enum { MAX_DEPTH = 512 }; /* one open descriptor each */
 /** One directory that is being read. */
 struct level {
 	int fd;
-	struct bj_str path;    /* for messages */
-	char **names;          /* sorted */
+	struct bj_str path; /* for messages */
+	char **names;	    /* sorted */
 	size_t n_names, next;
-	re_directory dir;      /* lists have room for n_names */
+	re_directory dir; /* lists have room for n_names */
 };
 
 struct done {
-	struct done *older;    /* the one finished before */
+	struct done *older; /* the one finished before */
 	struct bj_digest digest;
 	struct bj_str bytes;
 };
@@ -39,7 +39,7 @@ struct done {
 struct walk {
 	struct bj_collect *c;
 	struct bj_err *err;
-	struct level *levels;  /* MAX_DEPTH of them */
+	struct level *levels; /* MAX_DEPTH of them */
 	size_t depth;
 	struct bj_map by_digest;
 	struct done *newest;   /* ends as the root */
@@ -55,7 +55,8 @@ static int no_memory(struct walk *w)
 
 static int by_bytes(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b); /* unsigned bytes, as the spec's order wants */
+	return strcmp(*(char *const *)a,
+		      *(char *const *)b); /* unsigned bytes, as the spec's order wants */
 }
 
 static int add_name(struct walk *w, struct level *l, size_t *cap, const char *name)
@@ -93,13 +94,18 @@ static int read_names(struct walk *w, struct level *l)
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		if (!bj_str_is_utf8(bj_str_of(e->d_name)))
-			r = bj_err_set(w->err, BJ_FAILED_PRECONDITION, "output directory \"%.*s\" holds \"%.*s\", whose name is not UTF-8",
-				       BJ_STR_FMT(l->path), BJ_STR_FMT(bj_str_printable(w->c->arena, bj_str_of(e->d_name), 256)));
+			r = bj_err_set(
+				w->err, BJ_FAILED_PRECONDITION,
+				"output directory \"%.*s\" holds \"%.*s\", whose name is not UTF-8",
+				BJ_STR_FMT(l->path),
+				BJ_STR_FMT(
+					bj_str_printable(w->c->arena, bj_str_of(e->d_name), 256)));
 		else
 			r = add_name(w, l, &cap, e->d_name);
 	}
 	if (r == 0 && errno)
-		r = bj_err_errno(w->err, errno, "list the output directory \"%.*s\"", BJ_STR_FMT(l->path));
+		r = bj_err_errno(w->err, errno, "list the output directory \"%.*s\"",
+				 BJ_STR_FMT(l->path));
 	(void)closedir(dir);
 	if (r == 0 && l->n_names)
 		qsort(l->names, l->n_names, sizeof(*l->names), by_bytes);
@@ -111,7 +117,8 @@ static int push_level(struct walk *w, int fd, struct bj_str path)
 {
 	if (w->depth == MAX_DEPTH) {
 		close(fd);
-		return bj_err_set(w->err, BJ_FAILED_PRECONDITION, "an output directory is more than %d levels deep", MAX_DEPTH);
+		return bj_err_set(w->err, BJ_FAILED_PRECONDITION,
+				  "an output directory is more than %d levels deep", MAX_DEPTH);
 	}
 	struct level *l = &w->levels[w->depth++];
 
@@ -133,7 +140,8 @@ static int add_file_node(struct walk *w, struct level *l, char *name, mode_t mod
 {
 	re_file_node *node = BJ_ARENA_NEW(w->c->arena, re_file_node);
 	struct bj_digest digest;
-	bj_cleanup(bj_close_fdp) int fd = openat(l->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bj_cleanup(bj_close_fdp) int fd =
+		openat(l->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0)
 		return bj_err_errno(w->err, errno, "open \"%s\" of an output directory", name);
@@ -157,7 +165,8 @@ static int add_symlink_node(struct walk *w, struct level *l, char *name)
 	bj_cleanup(bj_close_fdp) int fd = openat(l->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
-		return bj_err_errno(w->err, errno, "open the symlink \"%s\" of an output directory", name);
+		return bj_err_errno(w->err, errno, "open the symlink \"%s\" of an output directory",
+				    name);
 	char *target = collect_readlink(w->c->arena, fd, bj_str_of(name), w->err);
 
 	if (!target)
@@ -207,7 +216,8 @@ static int visit(struct walk *w, struct level *l, char *name)
 		return add_symlink_node(w, l, name);
 	if (S_ISDIR(st.st_mode))
 		return enter_child(w, l, name);
-	return collect_refuse(w->c->arena, child_path(w, l, name), "a file, directory or symlink", st.st_mode, w->err);
+	return collect_refuse(w->c->arena, child_path(w, l, name), "a file, directory or symlink",
+			      st.st_mode, w->err);
 }
 
 /* ---- finishing ---- */
@@ -225,7 +235,9 @@ static int remember(struct walk *w, struct bj_str bytes)
 	w->newest = d;
 	if (!bj_map_put(&w->by_digest, bj_digest_key(&d->digest), d, NULL))
 		return no_memory(w);
-	return w->c->wants_directories ? bj_store_put(w->c->store, w->c->fn, bytes, &d->digest, NULL, w->err) : 0;
+	return w->c->wants_directories
+		       ? bj_store_put(w->c->store, w->c->fn, bytes, &d->digest, NULL, w->err)
+		       : 0;
 }
 
 static int pop_level(struct walk *w)
@@ -282,7 +294,8 @@ static int store_tree(struct walk *w, struct bj_digest *out_digest)
 
 	for (const struct done *d = w->newest->older; d && ok; d = d->older)
 		ok = append_field(&buf, 0x12, d->bytes);
-	int r = ok ? bj_store_put(w->c->store, w->c->fn, bj_buf_str(&buf), NULL, out_digest, w->err) : no_memory(w);
+	int r = ok ? bj_store_put(w->c->store, w->c->fn, bj_buf_str(&buf), NULL, out_digest, w->err)
+		   : no_memory(w);
 
 	bj_buf_deinit(&buf);
 	return r;
@@ -307,13 +320,15 @@ static int add_result(struct walk *w, struct bj_output *output, re_action_result
 	}
 	if (w->c->wants_directories)
 		dir->root_directory_digest = bj_digest_to_pb(w->c->arena, &w->last);
-	if (!dir->path || (w->c->wants_tree && !dir->tree_digest) || (w->c->wants_directories && !dir->root_directory_digest))
+	if (!dir->path || (w->c->wants_tree && !dir->tree_digest) ||
+	    (w->c->wants_directories && !dir->root_directory_digest))
 		return no_memory(w);
 	result->output_directories[result->n_output_directories++] = dir;
 	return 0;
 }
 
-int collect_directory(struct bj_collect *collect, struct bj_output *output, int dir_fd, re_action_result *result, struct bj_err *err)
+int collect_directory(struct bj_collect *collect, struct bj_output *output, int dir_fd,
+		      re_action_result *result, struct bj_err *err)
 {
 	struct walk w = { .c = collect, .err = err };
 	int r;
@@ -332,5 +347,7 @@ int collect_directory(struct bj_collect *collect, struct bj_output *output, int 
 		bj_close_fdp(&w.levels[--w.depth].fd);
 	bj_map_deinit(&w.by_digest);
 	bj_free(w.levels);
-	return r < 0 ? bj_err_wrap(err, "output \"%.*s\"", BJ_STR_FMT(bj_str_printable(collect->arena, output->path, 256))) : 0;
+	return r < 0 ? bj_err_wrap(err, "output \"%.*s\"",
+				   BJ_STR_FMT(bj_str_printable(collect->arena, output->path, 256)))
+		     : 0;
 }

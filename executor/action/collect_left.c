@@ -48,7 +48,8 @@ static void report(struct walk *w, const char *path, const struct stat *st)
 		.is_dir = S_ISDIR(st->st_mode),
 		.is_symlink = S_ISLNK(st->st_mode),
 		.is_whiteout = is_whiteout,
-		.is_special = !is_whiteout && !S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode) && !S_ISLNK(st->st_mode),
+		.is_special = !is_whiteout && !S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode) &&
+			      !S_ISLNK(st->st_mode),
 		.shadows_input = lower_has(w, path),
 	};
 	w->fn(w->ctx, &left);
@@ -70,7 +71,8 @@ static void push(struct walk *w, int fd, struct bj_str path)
 static void visit(struct walk *w, struct level *l, const char *name)
 {
 	struct stat st;
-	const char *path = bj_arena_printf(w->arena, "%.*s%s%s", BJ_STR_FMT(l->path), l->path.len ? "/" : "", name);
+	const char *path = bj_arena_printf(w->arena, "%.*s%s%s", BJ_STR_FMT(l->path),
+					   l->path.len ? "/" : "", name);
 
 	if (!path || ++w->n_seen > w->max) {
 		w->cut = true;
@@ -116,8 +118,8 @@ static void step(struct walk *w)
 	visit(w, l, e->d_name);
 }
 
-int bj_collect_left(const struct bj_layout *layout, size_t max, bj_left_fn fn, void *ctx, struct bj_arena *arena, bool *out_cut,
-		    struct bj_err *err)
+int bj_collect_left(const struct bj_layout *layout, size_t max, bj_left_fn fn, void *ctx,
+		    struct bj_arena *arena, bool *out_cut, struct bj_err *err)
 {
 	struct walk w = { .layout = layout, .max = max, .fn = fn, .ctx = ctx, .arena = arena };
 	int fd = openat(layout->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -27,12 +27,16 @@ void stream_deinit(struct stream *stream)
 
 static int stream_spill(struct life *life, struct stream *stream, struct bj_err *err)
 {
-	int r = bj_store_writer_new(life->runner->opts.store, life->request->action.fn, UINT64_MAX, &stream->writer, err);
+	int r = bj_store_writer_new(life->runner->opts.store, life->request->action.fn, UINT64_MAX,
+				    &stream->writer, err);
 
-	return r < 0 ? r : bj_store_writer_append(stream->writer, stream->head.data, stream->head.len, err);
+	return r < 0 ? r
+		     : bj_store_writer_append(stream->writer, stream->head.data, stream->head.len,
+					      err);
 }
 
-static int stream_append(struct life *life, struct stream *stream, const char *data, size_t n, struct bj_err *err)
+static int stream_append(struct life *life, struct stream *stream, const char *data, size_t n,
+			 struct bj_err *err)
 {
 	int r = 0;
 
@@ -42,7 +46,8 @@ static int stream_append(struct life *life, struct stream *stream, const char *d
 	stream->size_bytes += n;
 	if (!stream->writer && stream->head.len + n <= STREAM_HEAD_BYTES) {
 		if (!bj_buf_append(&stream->head, data, n))
-			return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the command's output");
+			return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+					  "out of memory for the command's output");
 		return 0;
 	}
 	if (!stream->writer)
@@ -75,8 +80,9 @@ static bool fill_env(struct life *life, struct bj_jail_spec *spec)
 	if (!spec->env)
 		return false;
 	for (size_t i = 0; i < c->n_environment_variables; i++) {
-		const char *pair = bj_arena_printf(life->arena, "%s=%s", c->environment_variables[i]->name,
-						   c->environment_variables[i]->value);
+		const char *pair =
+			bj_arena_printf(life->arena, "%s=%s", c->environment_variables[i]->name,
+					c->environment_variables[i]->value);
 
 		if (!pair)
 			return false;
@@ -103,7 +109,8 @@ static bool fill_argv(struct life *life, struct bj_jail_spec *spec)
 static bool fill_spec(struct life *life, struct bj_jail_spec *spec)
 {
 	const char *dir = life->command->working_directory;
-	const char *cwd = dir[0] ? bj_arena_printf(life->arena, BJ_JAIL_ROOT "/%s", dir) : BJ_JAIL_ROOT;
+	const char *cwd =
+		dir[0] ? bj_arena_printf(life->arena, BJ_JAIL_ROOT "/%s", dir) : BJ_JAIL_ROOT;
 	const struct bj_str *parents;
 	size_t n_parents;
 
@@ -115,8 +122,11 @@ static bool fill_spec(struct life *life, struct bj_jail_spec *spec)
 	spec->ovl = bj_str_of(life->layout.ovl);
 	spec->tmp = bj_str_of(life->layout.tmp);
 	spec->shm = bj_str_of(life->layout.shm);
-	spec->write_mode = life->settings.write == BJP_WRITE_STRICT ? BJ_WRITE_STRICT : BJ_WRITE_SCRATCH;
-	spec->observe = (enum bj_observe)life->settings.observe; /* the two enums are one vocabulary, in one order */
+	spec->write_mode =
+		life->settings.write == BJP_WRITE_STRICT ? BJ_WRITE_STRICT : BJ_WRITE_SCRATCH;
+	spec->observe =
+		(enum bj_observe)
+			life->settings.observe; /* the two enums are one vocabulary, in one order */
 	if (spec->write_mode == BJ_WRITE_STRICT) {
 		bjp_output_parents(life->policy, &parents, &n_parents);
 		spec->writable = (struct bj_str *)(uintptr_t)parents;
@@ -125,7 +135,8 @@ static bool fill_spec(struct life *life, struct bj_jail_spec *spec)
 	return true;
 }
 
-_Static_assert((int)BJ_OBSERVE_OFF == (int)BJP_OBSERVE_OFF && (int)BJ_OBSERVE_STRICT == (int)BJP_OBSERVE_STRICT,
+_Static_assert((int)BJ_OBSERVE_OFF == (int)BJP_OBSERVE_OFF &&
+		       (int)BJ_OBSERVE_STRICT == (int)BJP_OBSERVE_STRICT,
 	       "jail and policy count the observer's levels alike");
 
 /* ---- its end ---- */
@@ -133,9 +144,10 @@ _Static_assert((int)BJ_OBSERVE_OFF == (int)BJP_OBSERVE_OFF && (int)BJ_OBSERVE_ST
 /* A command that cannot be executed is the action's failure, not the server's: exit 127 or 126 with a text, as a shell would. */
 static int tell_exec_failure(struct life *life)
 {
-	struct bj_str argv0 = bj_str_printable(life->arena, bj_str_of(life->command->arguments[0]), 512);
-	const char *text = bj_arena_printf(life->arena, "belljar: cannot execute %.*s: %s\n", BJ_STR_FMT(argv0),
-					   strerror(life->jail.exec_errno));
+	struct bj_str argv0 =
+		bj_str_printable(life->arena, bj_str_of(life->command->arguments[0]), 512);
+	const char *text = bj_arena_printf(life->arena, "belljar: cannot execute %.*s: %s\n",
+					   BJ_STR_FMT(argv0), strerror(life->jail.exec_errno));
 
 	if (!text)
 		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory");
@@ -145,9 +157,10 @@ static int tell_exec_failure(struct life *life)
 /* Not OK with the result kept beside: spec of DEADLINE_EXCEEDED. The life goes on to collection and report all the same. */
 static void tell_timeout(struct life *life)
 {
-	(void)bj_err_set(&life->failure.err, BJ_DEADLINE_EXCEEDED,
-			 "the command ran longer than its timeout of %llu ms; %zu processes were killed",
-			 (unsigned long long)(life->timeout_ns / BJ_NS_PER_MS), life->jail.n_killed);
+	(void)bj_err_set(
+		&life->failure.err, BJ_DEADLINE_EXCEEDED,
+		"the command ran longer than its timeout of %llu ms; %zu processes were killed",
+		(unsigned long long)(life->timeout_ns / BJ_NS_PER_MS), life->jail.n_killed);
 	life->message = bj_arena_str(life->arena, bj_str_of(life->failure.err.msg));
 }
 
@@ -160,19 +173,22 @@ int life_command(struct life *life)
 	stream_init(&life->out);
 	stream_init(&life->err);
 	if (!fill_spec(life, &spec))
-		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for the jail's spec");
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the jail's spec");
 	if (life->control->executing)
 		life->control->executing(life->control->ctx);
 	/* Spec: the timeout covers the execution only, not the queue, nor fetching. */
-	uint64_t deadline = life->timeout_ns == BJ_NEVER_NS ? BJ_NEVER_NS : bj_deadline_ns(life->timeout_ns);
-	int r = bj_jail_run(life->runner->jails[life->slot], &spec, &hooks, deadline, life->control->cancel_fd, &life->jail,
-			    &life->failure.err);
+	uint64_t deadline =
+		life->timeout_ns == BJ_NEVER_NS ? BJ_NEVER_NS : bj_deadline_ns(life->timeout_ns);
+	int r = bj_jail_run(life->runner->jails[life->slot], &spec, &hooks, deadline,
+			    life->control->cancel_fd, &life->jail, &life->failure.err);
 
 	if (r < 0)
 		return r;
 	life->has_run = true;
 	if (life->jail.end == BJ_END_CANCELLED)
-		return bj_err_set(&life->failure.err, BJ_CANCELLED, "cancelled while running: no client waits for it any more");
+		return bj_err_set(&life->failure.err, BJ_CANCELLED,
+				  "cancelled while running: no client waits for it any more");
 	if (life->jail.end == BJ_END_EXEC_FAILED)
 		return tell_exec_failure(life);
 	if (life->jail.end == BJ_END_TIMEOUT)

@@ -3,22 +3,24 @@
 #include "executor/action/life-internal.h"
 
 /* Spec: "Action.platform … If both are set, this one wins", for clients of 2.2 and newer; older ones fill Command.platform. */
-static const BJ_RE(Platform) *platform_of(const re_action *action, const re_command *command)
+static const BJ_RE(Platform) * platform_of(const re_action *action, const re_command *command)
 {
 	if (action->platform)
 		return action->platform;
 	return command ? command->platform : NULL;
 }
 
-int derive_settings(const struct bj_runner *runner, const re_action *action, const re_command *command, struct bj_arena *arena,
-		    struct bjp_settings *out, struct bj_err *err)
+int derive_settings(const struct bj_runner *runner, const re_action *action,
+		    const re_command *command, struct bj_arena *arena, struct bjp_settings *out,
+		    struct bj_err *err)
 {
 	const BJ_RE(Platform) *platform = platform_of(action, command);
 	size_t n = platform ? platform->n_properties : 0;
 	struct bjp_property *props = BJ_ARENA_ARRAY(arena, struct bjp_property, n);
 
 	if (!props)
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu platform properties", n);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for %zu platform properties", n);
 	for (size_t i = 0; i < n; i++)
 		props[i] = (struct bjp_property){ bj_str_of(platform->properties[i]->name),
 						  bj_str_of(platform->properties[i]->value) };
@@ -92,12 +94,16 @@ int life_derive(struct life *life)
 		.roots = life->runner->root_paths,
 		.n_roots = life->runner->n_root_paths,
 	};
-	int r = derive_settings(life->runner, life->action, life->command, life->arena, &life->settings, err);
+	int r = derive_settings(life->runner, life->action, life->command, life->arena,
+				&life->settings, err);
 
 	if (r < 0)
 		return r;
-	if (!declare_tree(life, &declared) || !declare_outputs(life, &declared) || !declare_env(life, &declared))
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the policy of %zu inputs", life->tree.n_entries);
+	if (!declare_tree(life, &declared) || !declare_outputs(life, &declared) ||
+	    !declare_env(life, &declared))
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the policy of %zu inputs",
+				  life->tree.n_entries);
 	r = bjp_derive(&declared, &life->settings, life->arena, &life->policy, err);
 	if (r < 0)
 		return bj_err_wrap(err, "derive the policy");

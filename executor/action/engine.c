@@ -71,8 +71,9 @@ static bool copy_request(struct operation *op, const struct bj_run_request *from
 	struct bj_arena *arena = &op->arena;
 
 	*to = *from;
-	return copy_str(arena, &to->instance) && copy_str(arena, &c->tool) && copy_str(arena, &c->invocation) &&
-	       copy_str(arena, &c->correlated) && copy_str(arena, &c->action_id) && copy_str(arena, &c->mnemonic) &&
+	return copy_str(arena, &to->instance) && copy_str(arena, &c->tool) &&
+	       copy_str(arena, &c->invocation) && copy_str(arena, &c->correlated) &&
+	       copy_str(arena, &c->action_id) && copy_str(arena, &c->mnemonic) &&
 	       copy_str(arena, &c->target) && copy_str(arena, &c->configuration);
 }
 
@@ -80,7 +81,8 @@ static bool copy_request(struct operation *op, const struct bj_run_request *from
 static bool make_merge_key(struct operation *op)
 {
 	const struct bj_digest *d = &op->request.action;
-	size_t len = bj_size_add(op->request.instance.len, (size_t)d->hash_len + 1 + sizeof(d->size_bytes));
+	size_t len = bj_size_add(op->request.instance.len,
+				 (size_t)d->hash_len + 1 + sizeof(d->size_bytes));
 	char *key = bj_arena_alloc(&op->arena, len);
 
 	if (!key)
@@ -108,7 +110,8 @@ static void op_free(struct operation *op)
 	bj_free(op);
 }
 
-static struct operation *op_new(struct bj_engine *engine, const struct bj_submit *submit, struct bj_err *err)
+static struct operation *op_new(struct bj_engine *engine, const struct bj_submit *submit,
+				struct bj_err *err)
 {
 	struct operation *op = BJ_NEW(struct operation);
 
@@ -129,7 +132,8 @@ static struct operation *op_new(struct bj_engine *engine, const struct bj_submit
 		pthread_mutex_lock(&engine->mu);
 		op->seq = engine->next_seq++;
 		pthread_mutex_unlock(&engine->mu);
-		(void)snprintf(op->name, sizeof(op->name), "operations/%016" PRIx64 "-%" PRIu64, engine->run_id, op->seq);
+		(void)snprintf(op->name, sizeof(op->name), "operations/%016" PRIx64 "-%" PRIu64,
+			       engine->run_id, op->seq);
 		return op;
 	}
 	op_free(op);
@@ -191,7 +195,8 @@ static void queue_insert_locked(struct bj_engine *engine, struct operation *op)
 	struct operation **p = &engine->queue;
 
 	if (engine->queue_tail && runs_before(engine->queue_tail, op))
-		p = &engine->queue_tail->next_queued; /* the usual case: one priority, in order of arrival */
+		p = &engine->queue_tail
+			     ->next_queued; /* the usual case: one priority, in order of arrival */
 	else
 		while (*p && runs_before(*p, op))
 			p = &(*p)->next_queued;
@@ -221,12 +226,14 @@ static bool queue_remove_locked(struct bj_engine *engine, struct operation *op)
 /* ---- states told ---- */
 
 /* Without memory for an update the waiters would hang: a server that cannot allocate 100 bytes for them stops instead. */
-static void op_publish_locked(struct bj_engine *engine, struct operation *op, struct bj_str response)
+static void op_publish_locked(struct bj_engine *engine, struct operation *op,
+			      struct bj_str response)
 {
 	struct bj_arena arena;
 
 	bj_arena_init(&arena, OP_ARENA_MAX_BYTES);
-	struct bj_str metadata = engine->ops.metadata(engine->ops.ctx, &op->request, (int)op->stage, &arena);
+	struct bj_str metadata =
+		engine->ops.metadata(engine->ops.ctx, &op->request, (int)op->stage, &arena);
 	struct bj_update *update = update_new(op, op->stage, response, metadata);
 
 	bj_arena_deinit(&arena);
@@ -245,7 +252,8 @@ static void merge_leave_locked(struct bj_engine *engine, struct operation *op)
 	op->is_mergeable = false;
 }
 
-static void op_complete_locked(struct bj_engine *engine, struct operation *op, struct bj_str response)
+static void op_complete_locked(struct bj_engine *engine, struct operation *op,
+			       struct bj_str response)
 {
 	merge_leave_locked(engine, op);
 	op_move_locked(op, BJ_STAGE_COMPLETED);
@@ -263,7 +271,8 @@ static void op_fail_locked(struct bj_engine *engine, struct operation *op, const
 	struct bj_arena arena;
 
 	bj_arena_init(&arena, OP_ARENA_MAX_BYTES);
-	op_complete_locked(engine, op, engine->ops.failure(engine->ops.ctx, &op->request, why, &arena));
+	op_complete_locked(engine, op,
+			   engine->ops.failure(engine->ops.ctx, &op->request, why, &arena));
 	bj_arena_deinit(&arena);
 }
 
@@ -279,7 +288,8 @@ static void op_cancel_locked(struct bj_engine *engine, struct operation *op)
 	if (op->stage != BJ_STAGE_QUEUED || !queue_remove_locked(engine, op))
 		return; /* the lookup or the runner sees it */
 	engine->n_waiting--;
-	(void)bj_err_set(&why, BJ_CANCELLED, "cancelled while queued: no client waits for it any more");
+	(void)bj_err_set(&why, BJ_CANCELLED,
+			 "cancelled while queued: no client waits for it any more");
 	op_fail_locked(engine, op, &why);
 }
 
@@ -315,8 +325,8 @@ static void op_enqueue_locked(struct bj_engine *engine, struct operation *op)
 	queue_insert_locked(engine, op);
 }
 
-static void lookup_done_locked(struct bj_engine *engine, struct operation *op, int r, struct bj_str response,
-			       const struct bj_err *err)
+static void lookup_done_locked(struct bj_engine *engine, struct operation *op, int r,
+			       struct bj_str response, const struct bj_err *err)
 {
 	struct bj_err why = BJ_ERR_NULL;
 
@@ -378,11 +388,14 @@ static void on_executing(void *ctx)
 static void run_one(struct bj_engine *engine, size_t slot, struct operation *op)
 {
 	struct run_ctx ctx = { engine, op };
-	struct bj_run_control control = { .cancel_fd = op->cancel_fd, .ctx = &ctx, .executing = on_executing };
+	struct bj_run_control control = { .cancel_fd = op->cancel_fd,
+					  .ctx = &ctx,
+					  .executing = on_executing };
 	struct bj_arena arena;
 
 	bj_arena_init(&arena, RESPONSE_ARENA_MAX_BYTES);
-	struct bj_str response = engine->ops.run(engine->ops.ctx, slot, &op->request, &control, &arena);
+	struct bj_str response =
+		engine->ops.run(engine->ops.ctx, slot, &op->request, &control, &arena);
 
 	pthread_mutex_lock(&engine->mu);
 	op->is_busy = false;
@@ -421,7 +434,8 @@ static uint64_t next_deadline_locked(const struct bj_engine *engine)
 {
 	uint64_t at = engine->done.head ? engine->done.head->forget_ns : BJ_NEVER_NS;
 
-	for (const struct operation *op = engine->n_abandoned ? engine->live.head : NULL; op; op = op->next)
+	for (const struct operation *op = engine->n_abandoned ? engine->live.head : NULL; op;
+	     op = op->next)
 		if (!op->is_cancelled)
 			at = BJ_MIN(at, op->abandoned_ns);
 	return at;
@@ -429,7 +443,8 @@ static uint64_t next_deadline_locked(const struct bj_engine *engine)
 
 static void cancel_abandoned_locked(struct bj_engine *engine, uint64_t now)
 {
-	for (struct operation *op = engine->n_abandoned ? engine->live.head : NULL, *next; op; op = next) {
+	for (struct operation *op = engine->n_abandoned ? engine->live.head : NULL, *next; op;
+	     op = next) {
 		next = op->next; /* a queued one moves to the done list */
 		if (op->abandoned_ns <= now)
 			op_cancel_locked(engine, op);
@@ -459,8 +474,10 @@ static void tell_wait_locked(struct bj_engine *engine)
 		pthread_cond_wait(&engine->tell, &engine->mu);
 		return;
 	}
-	struct timespec ts = { .tv_sec = (time_t)(at / BJ_NS_PER_SEC), .tv_nsec = (long)(at % BJ_NS_PER_SEC) };
-	(void)pthread_cond_timedwait(&engine->tell, &engine->mu, &ts); /* ETIMEDOUT is as good as a signal */
+	struct timespec ts = { .tv_sec = (time_t)(at / BJ_NS_PER_SEC),
+			       .tv_nsec = (long)(at % BJ_NS_PER_SEC) };
+	(void)pthread_cond_timedwait(&engine->tell, &engine->mu,
+				     &ts); /* ETIMEDOUT is as good as a signal */
 }
 
 static void *teller_main(void *arg)
@@ -487,8 +504,9 @@ static int engine_init_sync(struct bj_engine *engine, struct bj_err *err)
 	pthread_condattr_t attr;
 
 	if (pthread_mutex_init(&engine->mu, NULL) || pthread_condattr_init(&attr) ||
-	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) || pthread_cond_init(&engine->work, NULL) ||
-	    pthread_cond_init(&engine->tell, &attr) || pthread_cond_init(&engine->told, NULL))
+	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ||
+	    pthread_cond_init(&engine->work, NULL) || pthread_cond_init(&engine->tell, &attr) ||
+	    pthread_cond_init(&engine->told, NULL))
 		return bj_err_set(err, BJ_INTERNAL, "engine: cannot make its locks");
 	(void)pthread_condattr_destroy(&attr); /* cannot fail for an initialised one */
 	return 0;
@@ -516,8 +534,8 @@ static int engine_start(struct bj_engine *engine, struct bj_err *err)
 	return 0;
 }
 
-int bj_engine_new(const struct bj_engine_opts *opts, const struct bj_runner_ops *ops, struct bj_engine **out_engine,
-		  struct bj_err *err)
+int bj_engine_new(const struct bj_engine_opts *opts, const struct bj_runner_ops *ops,
+		  struct bj_engine **out_engine, struct bj_err *err)
 {
 	struct bj_engine *engine = BJ_NEW(struct bj_engine);
 
@@ -535,7 +553,8 @@ int bj_engine_new(const struct bj_engine_opts *opts, const struct bj_runner_ops 
 	engine->runners = BJ_NEW_ARRAY(pthread_t, opts->n_slots);
 	engine->runner_args = BJ_NEW_ARRAY(struct runner_arg, opts->n_slots);
 	if (!engine->runners || !engine->runner_args)
-		r = bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu slots", opts->n_slots);
+		r = bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu slots",
+			       opts->n_slots);
 	else if (getrandom(&engine->run_id, sizeof(engine->run_id), 0) != sizeof(engine->run_id))
 		r = bj_err_errno(err, errno, "getrandom for operation names");
 	else
@@ -600,20 +619,22 @@ void bj_engine_free(struct bj_engine *engine)
 	bj_free(engine);
 }
 
-static int submit_locked(struct bj_engine *engine, struct operation *op, struct bj_waiter *waiter, struct lookup_job *job,
-			 struct bj_err *err)
+static int submit_locked(struct bj_engine *engine, struct operation *op, struct bj_waiter *waiter,
+			 struct lookup_job *job, struct bj_err *err)
 {
 	if (engine->is_stopping)
 		return bj_err_set(err, BJ_UNAVAILABLE, "the server is stopping");
 	if (engine->n_waiting >= engine->opts.max_queued)
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "%zu actions wait already", engine->n_waiting);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "%zu actions wait already",
+				  engine->n_waiting);
 	if (!bj_map_put(&engine->by_name, bj_str_of(op->name), op, NULL))
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for an operation");
 	op_move_locked(op, BJ_STAGE_CACHE_CHECK);
 	op->is_busy = true;
 	if (!bj_pool_submit(engine->opts.pool, lookup_main, job)) {
 		(void)bj_map_remove(&engine->by_name, bj_str_of(op->name));
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "too many requests wait for the disk");
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "too many requests wait for the disk");
 	}
 	list_append_locked(&engine->live, op);
 	waiter_attach_locked(waiter, op);
@@ -622,8 +643,8 @@ static int submit_locked(struct bj_engine *engine, struct operation *op, struct 
 	return 0;
 }
 
-int bj_engine_submit(struct bj_engine *engine, const struct bj_submit *submit, bj_update_fn fn, void *ctx,
-		     struct bj_waiter **out_waiter, struct bj_err *err)
+int bj_engine_submit(struct bj_engine *engine, const struct bj_submit *submit, bj_update_fn fn,
+		     void *ctx, struct bj_waiter **out_waiter, struct bj_err *err)
 {
 	struct operation *op = op_new(engine, submit, err);
 
@@ -651,8 +672,8 @@ int bj_engine_submit(struct bj_engine *engine, const struct bj_submit *submit, b
 	return 0;
 }
 
-int bj_engine_wait(struct bj_engine *engine, struct bj_str name, bj_update_fn fn, void *ctx, struct bj_waiter **out_waiter,
-		   struct bj_err *err)
+int bj_engine_wait(struct bj_engine *engine, struct bj_str name, bj_update_fn fn, void *ctx,
+		   struct bj_waiter **out_waiter, struct bj_err *err)
 {
 	struct bj_waiter *waiter = waiter_new(engine, fn, ctx);
 
@@ -669,8 +690,10 @@ int bj_engine_wait(struct bj_engine *engine, struct bj_str name, bj_update_fn fn
 	pthread_mutex_unlock(&engine->mu);
 	if (!op) {
 		bj_free(waiter);
-		return bj_err_set(err, BJ_NOT_FOUND, "no operation \"%.*s\": it ended long ago, or this server never had it",
-				  BJ_STR_FMT(bj_str_sub(name, 0, 200)));
+		return bj_err_set(
+			err, BJ_NOT_FOUND,
+			"no operation \"%.*s\": it ended long ago, or this server never had it",
+			BJ_STR_FMT(bj_str_sub(name, 0, 200)));
 	}
 	*out_waiter = waiter;
 	return 0;

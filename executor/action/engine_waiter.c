@@ -22,9 +22,11 @@ struct update {
 };
 
 /* The strings stand behind the struct, in one allocation. */
-struct bj_update *update_new(const struct operation *op, enum bj_stage stage, struct bj_str response, struct bj_str metadata)
+struct bj_update *update_new(const struct operation *op, enum bj_stage stage,
+			     struct bj_str response, struct bj_str metadata)
 {
-	struct update *u = bj_malloc(bj_size_add(sizeof(*u), bj_size_add(response.len, metadata.len)));
+	struct update *u =
+		bj_malloc(bj_size_add(sizeof(*u), bj_size_add(response.len, metadata.len)));
 	if (!u)
 		return NULL;
 	char *tail = (char *)(u + 1);
@@ -46,7 +48,8 @@ struct bj_update *update_new(const struct operation *op, enum bj_stage stage, st
 
 const struct bj_update *bj_update_ref(const struct bj_update *update)
 {
-	struct update *u = BJ_CONTAINER_OF((struct bj_update *)(uintptr_t)update, struct update, pub);
+	struct update *u =
+		BJ_CONTAINER_OF((struct bj_update *)(uintptr_t)update, struct update, pub);
 
 	atomic_fetch_add(&u->refs, 1);
 	return update;
@@ -56,7 +59,8 @@ void bj_update_unref(const struct bj_update *update)
 {
 	if (!update)
 		return;
-	struct update *u = BJ_CONTAINER_OF((struct bj_update *)(uintptr_t)update, struct update, pub);
+	struct update *u =
+		BJ_CONTAINER_OF((struct bj_update *)(uintptr_t)update, struct update, pub);
 
 	if (atomic_fetch_sub(&u->refs, 1) == 1)
 		bj_free(u);
@@ -142,7 +146,8 @@ void waiter_detach_locked(struct bj_waiter *waiter)
 	}
 	waiter->op = NULL;
 	if (!op->waiters && op->stage != BJ_STAGE_COMPLETED) {
-		op_abandon_locked(waiter->engine, op, bj_deadline_ns(waiter->engine->opts.cancel_grace_ns));
+		op_abandon_locked(waiter->engine, op,
+				  bj_deadline_ns(waiter->engine->opts.cancel_grace_ns));
 		pthread_cond_signal(&waiter->engine->tell);
 	}
 }

@@ -15,8 +15,9 @@ enum { MESSAGE_MAX_BYTES = 16 << 20 };
 
 enum { FETCH_E_MISSING = 1 };
 
-static int read_message(struct bj_store *store, const struct bj_digest *digest, const ProtobufCMessageDescriptor *type,
-			struct bj_arena *arena, ProtobufCMessage **out_message, struct bj_err *err)
+static int read_message(struct bj_store *store, const struct bj_digest *digest,
+			const ProtobufCMessageDescriptor *type, struct bj_arena *arena,
+			ProtobufCMessage **out_message, struct bj_err *err)
 {
 	struct bj_str bytes;
 	int r = bj_store_read(store, digest, MESSAGE_MAX_BYTES, &bytes, arena, err);
@@ -35,11 +36,13 @@ static int read_message(struct bj_store *store, const struct bj_digest *digest, 
 	return 0;
 }
 
-int fetch_action(struct bj_store *store, const struct bj_digest *digest, struct bj_arena *arena, re_action **out_action,
-		 struct bj_err *err)
+int fetch_action(struct bj_store *store, const struct bj_digest *digest, struct bj_arena *arena,
+		 re_action **out_action, struct bj_err *err)
 {
 	ProtobufCMessage *message;
-	int r = read_message(store, digest, &build__bazel__remote__execution__v2__action__descriptor, arena, &message, err);
+	int r = read_message(store, digest,
+			     &build__bazel__remote__execution__v2__action__descriptor, arena,
+			     &message, err);
 
 	if (r == 0)
 		*out_action = (re_action *)message;
@@ -47,7 +50,8 @@ int fetch_action(struct bj_store *store, const struct bj_digest *digest, struct 
 }
 
 /* Spec: "If the timeout is longer than the server's maximum timeout, the server MUST reject the request." */
-int fetch_timeout(const re_action *action, uint64_t max_ns, uint64_t default_ns, uint64_t *out_ns, struct bj_err *err)
+int fetch_timeout(const re_action *action, uint64_t max_ns, uint64_t default_ns, uint64_t *out_ns,
+		  struct bj_err *err)
 {
 	const Google__Protobuf__Duration *t = action->timeout;
 
@@ -56,20 +60,23 @@ int fetch_timeout(const re_action *action, uint64_t max_ns, uint64_t default_ns,
 		return 0;
 	}
 	if (t->seconds < 0 || t->nanos < 0 || t->nanos >= (int32_t)BJ_NS_PER_SEC)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "Action.timeout is malformed: %lld s %d ns", (long long)t->seconds,
-				  t->nanos);
+		return bj_err_set(err, BJ_INVALID_ARGUMENT,
+				  "Action.timeout is malformed: %lld s %d ns",
+				  (long long)t->seconds, t->nanos);
 	if ((uint64_t)t->seconds > max_ns / BJ_NS_PER_SEC ||
 	    (uint64_t)t->seconds * BJ_NS_PER_SEC + (uint64_t)t->nanos > max_ns)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "Action.timeout of %lld s is above the server's maximum of %llu s",
-				  (long long)t->seconds, (unsigned long long)(max_ns / BJ_NS_PER_SEC));
+		return bj_err_set(
+			err, BJ_INVALID_ARGUMENT,
+			"Action.timeout of %lld s is above the server's maximum of %llu s",
+			(long long)t->seconds, (unsigned long long)(max_ns / BJ_NS_PER_SEC));
 	*out_ns = (uint64_t)t->seconds * BJ_NS_PER_SEC + (uint64_t)t->nanos;
 	return 0;
 }
 
 /* ---- outputs ---- */
 
-static int add_outputs(struct life *life, struct bj_map *seen, char *const *paths, size_t n, enum bj_output_style style,
-		       const char *field)
+static int add_outputs(struct life *life, struct bj_map *seen, char *const *paths, size_t n,
+		       enum bj_output_style style, const char *field)
 {
 	struct bj_err *err = &life->failure.err;
 
@@ -85,11 +92,14 @@ static int add_outputs(struct life *life, struct bj_map *seen, char *const *path
 		if (r < 0)
 			return r;
 		if (bj_map_get(seen, path.len ? path : BJ_STR_LIT(".")))
-			return bj_err_set(err, BJ_INVALID_ARGUMENT, "%s: \"%.*s\" is declared twice", what,
+			return bj_err_set(err, BJ_INVALID_ARGUMENT,
+					  "%s: \"%.*s\" is declared twice", what,
 					  BJ_STR_FMT(bj_str_printable(life->arena, path, 256)));
 		if (!bj_map_put(seen, path.len ? path : BJ_STR_LIT("."), life, NULL))
-			return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the output paths");
-		life->outputs[life->n_outputs++] = (struct bj_output){ .path = path, .style = style };
+			return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+					  "out of memory for the output paths");
+		life->outputs[life->n_outputs++] =
+			(struct bj_output){ .path = path, .style = style };
 	}
 	return 0;
 }
@@ -103,11 +113,14 @@ static int check_nesting(struct life *life)
 		for (size_t j = 0; j < life->n_outputs; j++) {
 			struct bj_str a = life->outputs[i].path, b = life->outputs[j].path;
 
-			if (i != j && b.len > a.len && b.ptr[a.len] == '/' && bj_str_has_prefix(b, a))
-				return bj_err_set(&life->failure.err, BJ_INVALID_ARGUMENT,
-						  "Command.output_files: \"%.*s\" is the parent of the output \"%.*s\"",
-						  BJ_STR_FMT(bj_str_printable(life->arena, a, 256)),
-						  BJ_STR_FMT(bj_str_printable(life->arena, b, 256)));
+			if (i != j && b.len > a.len && b.ptr[a.len] == '/' &&
+			    bj_str_has_prefix(b, a))
+				return bj_err_set(
+					&life->failure.err, BJ_INVALID_ARGUMENT,
+					"Command.output_files: \"%.*s\" is the parent of the "
+					"output \"%.*s\"",
+					BJ_STR_FMT(bj_str_printable(life->arena, a, 256)),
+					BJ_STR_FMT(bj_str_printable(life->arena, b, 256)));
 		}
 	}
 	return 0;
@@ -118,20 +131,24 @@ static int check_outputs(struct life *life)
 {
 	const re_command *c = life->command;
 	struct bj_map seen = BJ_MAP_NULL;
-	size_t n = bj_size_add(c->n_output_paths, bj_size_add(c->n_output_files, c->n_output_directories));
+	size_t n = bj_size_add(c->n_output_paths,
+			       bj_size_add(c->n_output_files, c->n_output_directories));
 	int r;
 
 	life->outputs = BJ_ARENA_ARRAY(life->arena, struct bj_output, n);
 	if (!life->outputs)
-		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu outputs", n);
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for %zu outputs", n);
 	if (c->n_output_paths) {
-		r = add_outputs(life, &seen, c->output_paths, c->n_output_paths, BJ_OUTPUT_PATHS, "output_paths");
+		r = add_outputs(life, &seen, c->output_paths, c->n_output_paths, BJ_OUTPUT_PATHS,
+				"output_paths");
 	} else {
-		r = add_outputs(life, &seen, c->output_files, c->n_output_files, BJ_OUTPUT_FILE, "output_files");
+		r = add_outputs(life, &seen, c->output_files, c->n_output_files, BJ_OUTPUT_FILE,
+				"output_files");
 		/* A path in both lists is declared twice as well. */
 		if (r == 0)
-			r = add_outputs(life, &seen, c->output_directories, c->n_output_directories, BJ_OUTPUT_DIRECTORY,
-					"output_directories");
+			r = add_outputs(life, &seen, c->output_directories, c->n_output_directories,
+					BJ_OUTPUT_DIRECTORY, "output_directories");
 		if (r == 0 && c->n_output_files <= 4096)
 			r = check_nesting(life);
 	}
@@ -148,7 +165,9 @@ static int check_environment(struct life *life)
 
 		if (name[0] == '\0' || strchr(name, '='))
 			return bj_err_set(&life->failure.err, BJ_INVALID_ARGUMENT,
-					  "Command.environment_variables[%zu]: the name \"%s\" is empty or holds '='", i, name);
+					  "Command.environment_variables[%zu]: the name \"%s\" is "
+					  "empty or holds '='",
+					  i, name);
 	}
 	return 0;
 }
@@ -161,7 +180,7 @@ static int check_working_directory(struct life *life)
 	struct bj_str dir = bj_str_of(c->working_directory);
 
 	if (bj_str_eq(dir, BJ_STR_LIT("."))) {
-		c->working_directory = (char *)(uintptr_t)"";
+		c->working_directory = (char *)(uintptr_t) "";
 		return 0;
 	}
 	if (dir.len == 0)
@@ -174,8 +193,10 @@ static int check_working_directory(struct life *life)
 	const struct bj_tree_entry *entry = bj_tree_find(&life->tree, dir);
 
 	if (!entry || entry->kind != BJ_NODE_DIR)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "Command.working_directory \"%.*s\" is no directory of the input tree",
-				  BJ_STR_FMT(bj_str_printable(life->arena, dir, 512)));
+		return bj_err_set(
+			err, BJ_INVALID_ARGUMENT,
+			"Command.working_directory \"%.*s\" is no directory of the input tree",
+			BJ_STR_FMT(bj_str_printable(life->arena, dir, 512)));
 	return 0;
 }
 
@@ -184,11 +205,14 @@ static int check_command(struct life *life)
 	const re_command *c = life->command;
 
 	if (c->n_arguments == 0 || c->arguments[0][0] == '\0')
-		return bj_err_set(&life->failure.err, BJ_INVALID_ARGUMENT, "Command.arguments is empty: there is nothing to run");
+		return bj_err_set(&life->failure.err, BJ_INVALID_ARGUMENT,
+				  "Command.arguments is empty: there is nothing to run");
 	/* Spec: "If the set of requested NodeProperties includes properties unknown to the server: INVALID_ARGUMENT"; we keep none. */
 	if (c->n_output_node_properties)
-		return bj_err_set(&life->failure.err, BJ_INVALID_ARGUMENT,
-				  "Command.output_node_properties: \"%s\" is not known here, nor any other", c->output_node_properties[0]);
+		return bj_err_set(
+			&life->failure.err, BJ_INVALID_ARGUMENT,
+			"Command.output_node_properties: \"%s\" is not known here, nor any other",
+			c->output_node_properties[0]);
 	int r = check_environment(life);
 
 	return r < 0 ? r : check_outputs(life);
@@ -196,9 +220,11 @@ static int check_command(struct life *life)
 
 /* ---- reading ---- */
 
-static bool add_missing(struct life *life, struct bj_missing *missing, const struct bj_digest *digest)
+static bool add_missing(struct life *life, struct bj_missing *missing,
+			const struct bj_digest *digest)
 {
-	struct bj_digest *list = BJ_ARENA_ARRAY(life->arena, struct bj_digest, missing->n_digests + 1);
+	struct bj_digest *list =
+		BJ_ARENA_ARRAY(life->arena, struct bj_digest, missing->n_digests + 1);
 
 	if (!list)
 		return false;
@@ -214,14 +240,18 @@ static int read_command(struct life *life, struct bj_missing *missing)
 	struct bj_err *err = &life->failure.err;
 	struct bj_digest digest;
 	ProtobufCMessage *message;
-	int r = bj_digest_from_pb(life->request->action.fn, life->action->command_digest, "Action.command_digest", &digest, err);
+	int r = bj_digest_from_pb(life->request->action.fn, life->action->command_digest,
+				  "Action.command_digest", &digest, err);
 
 	if (r < 0)
 		return r;
-	r = read_message(life->runner->opts.store, &digest, &build__bazel__remote__execution__v2__command__descriptor, life->arena,
+	r = read_message(life->runner->opts.store, &digest,
+			 &build__bazel__remote__execution__v2__command__descriptor, life->arena,
 			 &message, err);
 	if (r == FETCH_E_MISSING)
-		return add_missing(life, missing, &digest) ? 0 : bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory");
+		return add_missing(life, missing, &digest)
+			       ? 0
+			       : bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory");
 	if (r < 0)
 		return r;
 	life->command = (re_command *)message;
@@ -233,11 +263,13 @@ static int read_tree(struct life *life, struct bj_missing *missing)
 	struct bj_err *err = &life->failure.err;
 	struct bj_missing in_tree = { NULL, 0 };
 	struct bj_digest root;
-	int r = bj_digest_from_pb(life->request->action.fn, life->action->input_root_digest, "Action.input_root_digest", &root, err);
+	int r = bj_digest_from_pb(life->request->action.fn, life->action->input_root_digest,
+				  "Action.input_root_digest", &root, err);
 
 	if (r < 0)
 		return r;
-	r = bj_tree_load(life->runner->opts.store, &root, NULL, life->arena, &life->tree, &in_tree, err);
+	r = bj_tree_load(life->runner->opts.store, &root, NULL, life->arena, &life->tree, &in_tree,
+			 err);
 	if (r < 0)
 		return r;
 	if (!in_tree.n_digests)
@@ -255,15 +287,19 @@ int life_fetch(struct life *life)
 {
 	struct bj_err *err = &life->failure.err;
 	struct bj_missing missing = { NULL, 0 };
-	int r = fetch_action(life->runner->opts.store, &life->request->action, life->arena, &life->action, err);
+	int r = fetch_action(life->runner->opts.store, &life->request->action, life->arena,
+			     &life->action, err);
 
 	if (r == FETCH_E_MISSING) {
-		bj_failure_missing(&life->failure, (struct bj_missing){ (struct bj_digest *)(uintptr_t)&life->request->action, 1 });
+		bj_failure_missing(
+			&life->failure,
+			(struct bj_missing){ (struct bj_digest *)(uintptr_t)&life->request->action,
+					     1 });
 		return -BJ_FAILED_PRECONDITION;
 	}
 	if (r == 0)
-		r = fetch_timeout(life->action, life->runner->opts.max_timeout_ns, life->runner->opts.default_timeout_ns,
-				  &life->timeout_ns, err);
+		r = fetch_timeout(life->action, life->runner->opts.max_timeout_ns,
+				  life->runner->opts.default_timeout_ns, &life->timeout_ns, err);
 	if (r == 0)
 		r = read_command(life, &missing);
 	if (r == 0)

@@ -33,7 +33,7 @@ struct bj_fingerprint {
 	const struct bj_str *roots;
 	size_t n_roots;
 	pthread_t thread;
-	pthread_mutex_t mu;    /* guards what follows */
+	pthread_mutex_t mu; /* guards what follows */
 	pthread_cond_t changed;
 	bool is_known, is_stopping;
 	struct sum value;
@@ -47,7 +47,8 @@ static void add_entry(struct sum *sum, const char *path, const struct stat *st)
 	ssize_t n = S_ISLNK(st->st_mode) ? readlink(path, target, sizeof(target) - 1) : 0;
 
 	target[n > 0 ? n : 0] = '\0';
-	int len = snprintf(text, sizeof(text), "%s|%o|%lld|%lld.%09ld|%s", path, (unsigned int)st->st_mode, (long long)st->st_size,
+	int len = snprintf(text, sizeof(text), "%s|%o|%lld|%lld.%09ld|%s", path,
+			   (unsigned int)st->st_mode, (long long)st->st_size,
 			   (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, target);
 	struct bj_str all = bj_str_n(text, BJ_MIN((size_t)BJ_MAX(len, 0), sizeof(text) - 2));
 
@@ -99,7 +100,8 @@ static struct sum walk_all(struct bj_fingerprint *f)
 
 static struct sum probe(const struct bj_fingerprint *f)
 {
-	static const char *const below[] = { "", "/bin", "/lib", "/include", "/local/bin", "/local/lib", "/lib/gcc" };
+	static const char *const below[] = { "",	   "/bin",	 "/lib",    "/include",
+					     "/local/bin", "/local/lib", "/lib/gcc" };
 	struct sum sum = { 0, 0 };
 	struct stat st;
 
@@ -130,11 +132,13 @@ static void publish(struct bj_fingerprint *f, bool known, struct sum value)
 static bool wait_for_probe(struct bj_fingerprint *f)
 {
 	uint64_t at = bj_deadline_ns(PROBE_EVERY_NS);
-	struct timespec ts = { .tv_sec = (time_t)(at / BJ_NS_PER_SEC), .tv_nsec = (long)(at % BJ_NS_PER_SEC) };
+	struct timespec ts = { .tv_sec = (time_t)(at / BJ_NS_PER_SEC),
+			       .tv_nsec = (long)(at % BJ_NS_PER_SEC) };
 
 	pthread_mutex_lock(&f->mu);
 	while (!f->is_stopping && bj_now_ns() < at)
-		(void)pthread_cond_timedwait(&f->changed, &f->mu, &ts); /* ETIMEDOUT ends the loop by the clock */
+		(void)pthread_cond_timedwait(&f->changed, &f->mu,
+					     &ts); /* ETIMEDOUT ends the loop by the clock */
 	bool go = !f->is_stopping;
 
 	pthread_mutex_unlock(&f->mu);
@@ -161,21 +165,24 @@ static void *thread_main(void *arg)
 			after = probe(f);
 		} while (after.a == seen.a && after.b == seen.b);
 		publish(f, false, (struct sum){ 0, 0 });
-		bj_info("fingerprint: a toolchain root has changed, older cache entries miss from now on");
+		bj_info("fingerprint: a toolchain root has changed, older cache entries miss from "
+			"now on");
 	} while (!is_stopping(f));
 	return NULL;
 }
 
 /* ---- public ---- */
 
-int bj_fingerprint_start(const struct bj_str *roots, size_t n_roots, struct bj_fingerprint **out_fingerprint, struct bj_err *err)
+int bj_fingerprint_start(const struct bj_str *roots, size_t n_roots,
+			 struct bj_fingerprint **out_fingerprint, struct bj_err *err)
 {
 	struct bj_fingerprint *f = BJ_NEW(struct bj_fingerprint);
 	pthread_condattr_t attr;
 	unsigned long thread;
 
 	if (!f || pthread_mutex_init(&f->mu, NULL) || pthread_condattr_init(&attr) ||
-	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) || pthread_cond_init(&f->changed, &attr)) {
+	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ||
+	    pthread_cond_init(&f->changed, &attr)) {
 		bj_free(f);
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the fingerprint");
 	}
@@ -213,7 +220,8 @@ bool bj_fingerprint_get(struct bj_fingerprint *f, char out[BJ_FINGERPRINT_BYTES]
 	bool known = f->is_known;
 
 	if (known)
-		(void)snprintf(out, BJ_FINGERPRINT_BYTES, "%016" PRIx64 "%016" PRIx64, f->value.a, f->value.b);
+		(void)snprintf(out, BJ_FINGERPRINT_BYTES, "%016" PRIx64 "%016" PRIx64, f->value.a,
+			       f->value.b);
 	pthread_mutex_unlock(&f->mu);
 	return known;
 }

@@ -20,11 +20,12 @@ struct bj_fingerprint;
 enum { BJ_FINGERPRINT_BYTES = 33 }; /* 32 hex digits and a NUL */
 
 /** @roots: absolute paths, borrowed as long as the object lives; NUL-terminated. */
-BJ_MUST_USE int bj_fingerprint_start(const struct bj_str *roots, size_t n_roots, struct bj_fingerprint **out_fingerprint,
-				     struct bj_err *err);
+BJ_MUST_USE int bj_fingerprint_start(const struct bj_str *roots, size_t n_roots,
+				     struct bj_fingerprint **out_fingerprint, struct bj_err *err);
 void bj_fingerprint_stop(struct bj_fingerprint *fingerprint);
 /** False while the first walk, or one after a change, is under way: older entries miss then, and new ones are not written. */
-BJ_MUST_USE bool bj_fingerprint_get(struct bj_fingerprint *fingerprint, char out[BJ_FINGERPRINT_BYTES]);
+BJ_MUST_USE bool bj_fingerprint_get(struct bj_fingerprint *fingerprint,
+				    char out[BJ_FINGERPRINT_BYTES]);
 /** Waits until it is known (tests, and serve's ready message do not need it). */
 void bj_fingerprint_wait(struct bj_fingerprint *fingerprint);
 

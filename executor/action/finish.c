@@ -18,10 +18,12 @@ int life_collect(struct life *life)
 		.store = life->runner->opts.store,
 		.fn = life->request->action.fn,
 		.exec_fd = life->jail.exec_fd,
-		.wants_tree = life->command->output_directory_format !=
-			      BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__DIRECTORY_ONLY,
-		.wants_directories = life->command->output_directory_format !=
-				     BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__TREE_ONLY,
+		.wants_tree =
+			life->command->output_directory_format !=
+			BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__DIRECTORY_ONLY,
+		.wants_directories =
+			life->command->output_directory_format !=
+			BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__TREE_ONLY,
 		.working_dir = bj_str_of(life->command->working_directory),
 		.outputs = life->outputs,
 		.n_outputs = life->n_outputs,
@@ -31,13 +33,15 @@ int life_collect(struct life *life)
 
 	life->result = BJ_ARENA_NEW(life->arena, re_action_result);
 	if (!life->result)
-		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for the result");
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the result");
 	build__bazel__remote__execution__v2__action_result__init(life->result);
 	life->result->exit_code = life->jail.exit_code;
 	int r = bj_collect_outputs(&collect, life->result, &err);
 
 	if (r < 0 && !bj_err_is_set(&life->failure.err))
-		life->failure.err = err; /* a timeout that is already noted explains more than half an output does */
+		life->failure.err =
+			err; /* a timeout that is already noted explains more than half an output does */
 	return r < 0 && life->failure.err.code != BJ_DEADLINE_EXCEEDED ? r : 0;
 }
 
@@ -47,7 +51,8 @@ int life_collect(struct life *life)
 static void on_left(void *ctx, const struct bj_left *left)
 {
 	struct life *life = ctx;
-	const char *path = bj_arena_printf(&life->scratch, BJ_JAIL_ROOT "/%.*s", BJ_STR_FMT(left->path));
+	const char *path =
+		bj_arena_printf(&life->scratch, BJ_JAIL_ROOT "/%.*s", BJ_STR_FMT(left->path));
 
 	if (!path || left->is_whiteout)
 		return;
@@ -70,7 +75,8 @@ static void on_left(void *ctx, const struct bj_left *left)
 static void note_strays(struct life *life)
 {
 	for (size_t i = 0; i < life->jail.n_strays; i++)
-		bjp_collect_stray(life->collector, life->jail.strays[i].pid, bj_str_of(life->jail.strays[i].comm),
+		bjp_collect_stray(life->collector, life->jail.strays[i].pid,
+				  bj_str_of(life->jail.strays[i].comm),
 				  bj_str_of(life->jail.strays[i].argv0));
 }
 
@@ -87,8 +93,9 @@ static void note_missing(struct life *life)
 
 		if (life->outputs[i].found)
 			continue;
-		const char *path = bj_arena_printf(&life->scratch, BJ_JAIL_ROOT "/%s%s%.*s", dir, dir[0] ? "/" : "",
-						   BJ_STR_FMT(life->outputs[i].path));
+		const char *path =
+			bj_arena_printf(&life->scratch, BJ_JAIL_ROOT "/%s%s%.*s", dir,
+					dir[0] ? "/" : "", BJ_STR_FMT(life->outputs[i].path));
 		if (path)
 			bjp_collect_missing_output(life->collector, bj_str_of(path));
 	}
@@ -110,7 +117,8 @@ static int judge(struct life *life)
 			life->failure.err = err;
 		return bj_err_wrap(&life->failure.err, "look at what the action left behind");
 	}
-	return bjp_judge(life->collector, &outcome, witness_evidence, life, life->arena, &life->judged, &life->failure.err);
+	return bjp_judge(life->collector, &outcome, witness_evidence, life, life->arena,
+			 &life->judged, &life->failure.err);
 }
 
 /* ---- the streams ---- */
@@ -126,7 +134,8 @@ static int store_stream(struct life *life, struct stream *stream, re_digest **ou
 	if (stream->writer)
 		r = bj_store_writer_commit(BJ_STEAL_PTR(stream->writer), NULL, &digest, err);
 	else
-		r = bj_store_put(life->runner->opts.store, life->request->action.fn, bj_buf_str(&stream->head), NULL, &digest, err);
+		r = bj_store_put(life->runner->opts.store, life->request->action.fn,
+				 bj_buf_str(&stream->head), NULL, &digest, err);
 	if (r < 0)
 		return r;
 	*out_pb = bj_digest_to_pb(life->arena, &digest);
@@ -141,7 +150,8 @@ static int append_line(struct stream *stream, struct bj_str text, struct bj_err 
 	stream->last = text.ptr[text.len - 1];
 	if (stream->writer)
 		return bj_store_writer_append(stream->writer, text.ptr, text.len, err);
-	stream->head.max_bytes += text.len; /* the command's own bytes were bounded; ours are bounded by themselves */
+	stream->head.max_bytes +=
+		text.len; /* the command's own bytes were bounded; ours are bounded by themselves */
 	if (!bj_buf_append_str(&stream->head, text))
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for stderr");
 	return 0;
@@ -156,8 +166,9 @@ static int append_summary(struct life *life)
 	if (life->settings.on_violation == BJP_ON_VIOLATION_OFF)
 		return 0;
 	bj_digest_hex(&life->request->action, hex);
-	struct bj_str lines = bjp_summary_lines(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT), life->request->client.target,
-						bj_str_n(hex, 8), life->arena);
+	struct bj_str lines =
+		bjp_summary_lines(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT),
+				  life->request->client.target, bj_str_n(hex, 8), life->arena);
 
 	if (lines.len && life->err.last != '\n')
 		r = append_line(&life->err, BJ_STR_LIT("\n"), &life->failure.err);
@@ -176,19 +187,22 @@ static bool is_closed(const struct life *life)
 
 static void judge_exit_code(struct life *life)
 {
-	struct bj_str message = bjp_summary_message(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT), life->arena);
+	struct bj_str message =
+		bjp_summary_message(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT), life->arena);
 
 	if (life->settings.on_violation == BJP_ON_VIOLATION_OFF)
 		return;
 	if (!life->message.len)
 		life->message = message;
-	if (life->settings.on_violation == BJP_ON_VIOLATION_FAIL && life->judged.has_unignored && life->result->exit_code == 0)
+	if (life->settings.on_violation == BJP_ON_VIOLATION_FAIL && life->judged.has_unignored &&
+	    life->result->exit_code == 0)
 		life->result->exit_code = VIOLATION_EXIT_CODE;
 }
 
 static int attach_report(struct life *life)
 {
-	struct bj_digest policy = bj_digest_of(life->request->action.fn, bjp_policy_text(life->policy, life->arena));
+	struct bj_digest policy =
+		bj_digest_of(life->request->action.fn, bjp_policy_text(life->policy, life->arena));
 	char hex[2 * BJ_HASH_MAX_BYTES + 1];
 
 	bj_digest_hex(&policy, hex);
@@ -207,9 +221,11 @@ static int attach_report(struct life *life)
 	Google__Protobuf__Any **list = BJ_ARENA_ARRAY(life->arena, Google__Protobuf__Any *, 1);
 
 	if (life->report && list)
-		list[0] = bj_any_new(life->arena, "belljar.v1.SandboxReport", bj_pb_pack(life->arena, &life->report->base));
+		list[0] = bj_any_new(life->arena, "belljar.v1.SandboxReport",
+				     bj_pb_pack(life->arena, &life->report->base));
 	if (!life->report || !list || !list[0])
-		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for the report");
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the report");
 	life->metadata->auxiliary_metadata = list;
 	life->metadata->n_auxiliary_metadata = 1;
 	return 0;
@@ -221,7 +237,8 @@ static int store_log(struct life *life)
 	if (!life->judged.n_records && !life->judged.n_hints)
 		return 0;
 	struct bj_str text = bj_report_text(life->report, life->arena);
-	int r = bj_store_put(life->runner->opts.store, life->request->action.fn, text, NULL, &life->log_digest, &life->failure.err);
+	int r = bj_store_put(life->runner->opts.store, life->request->action.fn, text, NULL,
+			     &life->log_digest, &life->failure.err);
 
 	life->has_log = r == 0;
 	return r;
@@ -252,8 +269,8 @@ static void maybe_cache(struct life *life)
 {
 	struct bj_err err = BJ_ERR_NULL;
 
-	if (bj_err_is_set(&life->failure.err) || life->jail.exit_code != 0 || life->jail.end != BJ_END_EXITED || !life->closed ||
-	    life->action->do_not_cache)
+	if (bj_err_is_set(&life->failure.err) || life->jail.exit_code != 0 ||
+	    life->jail.end != BJ_END_EXITED || !life->closed || life->action->do_not_cache)
 		return;
 	if (cached_store(life, &err) < 0)
 		bj_warn("action: result not cached error=\"%s\"", err.msg);
@@ -278,7 +295,8 @@ int life_report(struct life *life)
 	if (r < 0)
 		return r;
 	life->result->execution_metadata = life->metadata;
-	maybe_cache(life); /* before the exit code is judged: what is cached is what ran, and each hit is judged again */
+	maybe_cache(
+		life); /* before the exit code is judged: what is cached is what ran, and each hit is judged again */
 	judge_exit_code(life);
 	tell_explain(life);
 	return 0;

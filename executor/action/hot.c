@@ -22,7 +22,7 @@
 enum { COPY_BYTES = 256 << 10, LINK_TRIES = 4 };
 
 struct entry {
-	struct entry *newer, *older;  /* use order */
+	struct entry *newer, *older; /* use order */
 	uint64_t size_bytes;
 	char name[BJ_HOT_NAME_BYTES]; /* file name and map key */
 };
@@ -32,7 +32,7 @@ struct bj_hot {
 	int dir_fd;
 	uint64_t max_bytes;
 	atomic_ullong next_temp;
-	pthread_mutex_t mu;           /* guards all below */
+	pthread_mutex_t mu; /* guards all below */
 	struct bj_map by_name;
 	struct entry *newest, *oldest;
 	uint64_t used_bytes;
@@ -90,7 +90,8 @@ static void remember(struct bj_hot *hot, const char *name, uint64_t size_bytes)
 	memcpy(e->name, name, strlen(name) + 1);
 	e->size_bytes = size_bytes;
 	pthread_mutex_lock(&hot->mu);
-	if (bj_map_get(&hot->by_name, bj_str_of(e->name)) || !bj_map_put(&hot->by_name, bj_str_of(e->name), e, NULL)) {
+	if (bj_map_get(&hot->by_name, bj_str_of(e->name)) ||
+	    !bj_map_put(&hot->by_name, bj_str_of(e->name), e, NULL)) {
 		pthread_mutex_unlock(&hot->mu);
 		bj_free(e);
 		return;
@@ -103,15 +104,18 @@ static void remember(struct bj_hot *hot, const char *name, uint64_t size_bytes)
 
 /* ---- making files ---- */
 
-static void make_name(const struct bj_digest *digest, bool is_executable, char name[BJ_HOT_NAME_BYTES])
+static void make_name(const struct bj_digest *digest, bool is_executable,
+		      char name[BJ_HOT_NAME_BYTES])
 {
 	char hex[2 * BJ_HASH_MAX_BYTES + 1];
 
 	bj_digest_hex(digest, hex);
-	(void)snprintf(name, BJ_HOT_NAME_BYTES, "%s-%" PRIu64 "%s", hex, digest->size_bytes, is_executable ? "x" : "");
+	(void)snprintf(name, BJ_HOT_NAME_BYTES, "%s-%" PRIu64 "%s", hex, digest->size_bytes,
+		       is_executable ? "x" : "");
 }
 
-static int copy_hashing(int from, int to, struct bj_hasher *hasher, uint64_t *out_size, struct bj_err *err)
+static int copy_hashing(int from, int to, struct bj_hasher *hasher, uint64_t *out_size,
+			struct bj_err *err)
 {
 	bj_cleanup(bj_freep) char *buf = bj_malloc(COPY_BYTES);
 	uint64_t size = 0;
@@ -165,7 +169,8 @@ static int fill(const struct bj_digest *digest, int blob_fd, int to, struct bj_e
 	return bj_digest_eq(&got, digest) && size == digest->size_bytes ? 0 : BJ_HOT_E_MISSING;
 }
 
-static int open_blob(struct bj_hot *hot, const struct bj_digest *digest, int *out_fd, struct bj_err *err)
+static int open_blob(struct bj_hot *hot, const struct bj_digest *digest, int *out_fd,
+		     struct bj_err *err)
 {
 	int r = bj_store_open_blob(hot->store, digest, out_fd, err);
 
@@ -177,8 +182,8 @@ static int open_blob(struct bj_hot *hot, const struct bj_digest *digest, int *ou
 }
 
 /* A new file below @dir_fd with the blob's verified bytes. */
-static int write_file(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable, int64_t mtime_s, int dir_fd,
-		      const char *path, struct bj_err *err)
+static int write_file(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable,
+		      int64_t mtime_s, int dir_fd, const char *path, struct bj_err *err)
 {
 	bj_cleanup(bj_close_fdp) int blob_fd = -EBADF;
 	bj_cleanup(bj_close_fdp) int fd = -EBADF;
@@ -199,11 +204,13 @@ static int write_file(struct bj_hot *hot, const struct bj_digest *digest, bool i
 	return r < 0 ? bj_err_wrap(err, "lay out \"%s\"", path) : r;
 }
 
-static int make_hot(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable, const char *name, struct bj_err *err)
+static int make_hot(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable,
+		    const char *name, struct bj_err *err)
 {
 	char temp[32];
 
-	(void)snprintf(temp, sizeof(temp), "tmp-%llu", (unsigned long long)atomic_fetch_add(&hot->next_temp, 1));
+	(void)snprintf(temp, sizeof(temp), "tmp-%llu",
+		       (unsigned long long)atomic_fetch_add(&hot->next_temp, 1));
 	int r = write_file(hot, digest, is_executable, BJ_INPUT_MTIME, hot->dir_fd, temp, err);
 
 	if (r != 0)
@@ -220,13 +227,14 @@ static int make_hot(struct bj_hot *hot, const struct bj_digest *digest, bool is_
 
 /* ---- public ---- */
 
-int bj_hot_copy(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable, int64_t mtime_s, int dir_fd, const char *path,
-		struct bj_err *err)
+int bj_hot_copy(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable,
+		int64_t mtime_s, int dir_fd, const char *path, struct bj_err *err)
 {
 	return write_file(hot, digest, is_executable, mtime_s, dir_fd, path, err);
 }
 
-int bj_hot_link(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable, int dir_fd, const char *path, struct bj_err *err)
+int bj_hot_link(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable, int dir_fd,
+		const char *path, struct bj_err *err)
 {
 	char name[BJ_HOT_NAME_BYTES];
 
@@ -249,7 +257,8 @@ int bj_hot_link(struct bj_hot *hot, const struct bj_digest *digest, bool is_exec
 	return bj_hot_copy(hot, digest, is_executable, BJ_INPUT_MTIME, dir_fd, path, err);
 }
 
-int bj_hot_new(int dir_fd, uint64_t max_bytes, struct bj_store *store, struct bj_hot **out_hot, struct bj_err *err)
+int bj_hot_new(int dir_fd, uint64_t max_bytes, struct bj_store *store, struct bj_hot **out_hot,
+	       struct bj_err *err)
 {
 	struct bj_hot *hot = BJ_NEW(struct bj_hot);
 

@@ -27,14 +27,14 @@ enum { INLINE_REMOVE_ENTRIES = 20 };
 
 struct bj_work {
 	struct bj_hot *hot;
-	int dir_fd;              /* the work area */
+	int dir_fd; /* the work area */
 	atomic_ullong next_id;
 	atomic_ullong n_trash;
 	pthread_t janitor;
 	bool has_janitor;
 	pthread_mutex_t mu;
-	pthread_cond_t trash;    /* something was thrown away, or stopping */
-	uint64_t n_waiting;      /* entries in trash/ not yet looked at */
+	pthread_cond_t trash; /* something was thrown away, or stopping */
+	uint64_t n_waiting;   /* entries in trash/ not yet looked at */
 	bool is_stopping;
 };
 
@@ -95,7 +95,8 @@ static int make_dir(int dir_fd, const char *name, mode_t mode, struct bj_err *er
 	return 0;
 }
 
-static int open_parts(struct bj_work *work, const char *dir, uint64_t hot_bytes, struct bj_store *store, struct bj_err *err)
+static int open_parts(struct bj_work *work, const char *dir, uint64_t hot_bytes,
+		      struct bj_store *store, struct bj_err *err)
 {
 	unsigned long janitor;
 
@@ -127,7 +128,8 @@ static int open_parts(struct bj_work *work, const char *dir, uint64_t hot_bytes,
 	return 0;
 }
 
-int bj_work_open(const char *work_dir, uint64_t hot_bytes, struct bj_store *store, struct bj_work **out_work, struct bj_err *err)
+int bj_work_open(const char *work_dir, uint64_t hot_bytes, struct bj_store *store,
+		 struct bj_work **out_work, struct bj_err *err)
 {
 	struct bj_work *work = BJ_NEW(struct bj_work);
 
@@ -173,11 +175,11 @@ struct making {
 	struct bj_layout *layout;
 	uid_t uid;
 	gid_t gid;
-	struct bj_map seen;      /* digest and executable bit of the files laid out so far */
+	struct bj_map seen; /* digest and executable bit of the files laid out so far */
 	struct bj_arena *arena;
 	struct bj_missing missing;
 	size_t missing_cap;
-	int64_t n_twins;         /* copies so far: each gets its own second */
+	int64_t n_twins; /* copies so far: each gets its own second */
 	struct bj_err *err;
 };
 
@@ -208,7 +210,8 @@ static int note_missing(struct making *m, const struct bj_digest *digest)
 		struct bj_digest *list = BJ_ARENA_ARRAY(m->arena, struct bj_digest, cap);
 
 		if (!list)
-			return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED, "out of memory for the missing blobs");
+			return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
+					  "out of memory for the missing blobs");
 		if (m->missing.n_digests)
 			memcpy(list, m->missing.digests, m->missing.n_digests * sizeof(*list));
 		m->missing.digests = list;
@@ -224,19 +227,24 @@ static int lay_file(struct making *m, const struct bj_tree_entry *e)
 	void *twin = NULL;
 
 	if (!key)
-		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED, "out of memory for the input root");
+		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the input root");
 	key[e->digest.hash_len] = e->is_executable ? 'x' : '-';
-	if (!bj_map_put(&m->seen, bj_str_n(key, (size_t)e->digest.hash_len + 1), (void *)(uintptr_t)e, &twin))
-		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED, "out of memory for the input root");
+	if (!bj_map_put(&m->seen, bj_str_n(key, (size_t)e->digest.hash_len + 1),
+			(void *)(uintptr_t)e, &twin))
+		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the input root");
 	int r;
 
 	if (twin) {
-		r = bj_hot_copy(m->work->hot, &e->digest, e->is_executable, BJ_INPUT_MTIME + ++m->n_twins, m->layout->lower_fd,
-				e->path.ptr, m->err);
+		r = bj_hot_copy(m->work->hot, &e->digest, e->is_executable,
+				BJ_INPUT_MTIME + ++m->n_twins, m->layout->lower_fd, e->path.ptr,
+				m->err);
 		m->layout->n_copied++;
 		m->layout->n_copied_bytes += e->digest.size_bytes;
 	} else {
-		r = bj_hot_link(m->work->hot, &e->digest, e->is_executable, m->layout->lower_fd, e->path.ptr, m->err);
+		r = bj_hot_link(m->work->hot, &e->digest, e->is_executable, m->layout->lower_fd,
+				e->path.ptr, m->err);
 		m->layout->n_linked++;
 	}
 	return r == BJ_HOT_E_MISSING ? note_missing(m, &e->digest) : r;
@@ -248,7 +256,8 @@ static int lay_symlink(struct making *m, const struct bj_tree_entry *e)
 	struct timespec times[2] = { { .tv_sec = BJ_INPUT_MTIME }, { .tv_sec = BJ_INPUT_MTIME } };
 
 	if (!target)
-		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED, "out of memory for the input root");
+		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the input root");
 	if (symlinkat(target, m->layout->lower_fd, e->path.ptr) < 0)
 		return bj_err_errno(m->err, errno, "make the symlink \"%s\"", e->path.ptr);
 	if (utimensat(m->layout->lower_fd, e->path.ptr, times, AT_SYMLINK_NOFOLLOW) < 0)
@@ -276,7 +285,8 @@ static int set_dir_times(struct making *m)
 	for (size_t i = 0; i < m->tree->n_entries; i++) {
 		const struct bj_tree_entry *e = &m->tree->entries[i];
 
-		if (e->kind == BJ_NODE_DIR && utimensat(m->layout->lower_fd, e->path.ptr, times, 0) < 0)
+		if (e->kind == BJ_NODE_DIR &&
+		    utimensat(m->layout->lower_fd, e->path.ptr, times, 0) < 0)
 			return bj_err_errno(m->err, errno, "set the time of \"%s\"", e->path.ptr);
 	}
 	if (futimens(m->layout->lower_fd, times) < 0)
@@ -293,16 +303,20 @@ static int make_output_parent(struct making *m, struct bj_str dir)
 		const struct bj_tree_entry *e = bj_tree_find(m->tree, bj_str_sub(dir, 0, end));
 
 		if (!path)
-			return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED, "out of memory for the output directories");
+			return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
+					  "out of memory for the output directories");
 		if (e && e->kind == BJ_NODE_SYMLINK)
 			return 0;
 		if (e && e->kind == BJ_NODE_FILE)
-			return bj_err_set(m->err, BJ_FAILED_PRECONDITION, "an output needs \"%s\" as a directory, but it is an input file",
-					  path);
+			return bj_err_set(
+				m->err, BJ_FAILED_PRECONDITION,
+				"an output needs \"%s\" as a directory, but it is an input file",
+				path);
 		if (mkdirat(m->layout->upper_fd, path, 0755) < 0) {
 			if (errno == EEXIST)
 				continue;
-			return bj_err_errno(m->err, errno, "make the output directory \"%s\"", path);
+			return bj_err_errno(m->err, errno, "make the output directory \"%s\"",
+					    path);
 		}
 		int r = give_to_slot(m, m->layout->upper_fd, path);
 
@@ -362,12 +376,19 @@ static void name_parts(struct bj_layout *l, unsigned long long id)
 	(void)snprintf(l->shm, sizeof(l->shm), "%s/shm", l->dir);
 }
 
-int bj_layout_make(struct bj_work *work, const struct bj_tree *tree, const struct bj_str *output_parents, size_t n_output_parents,
-		   uid_t uid, gid_t gid, struct bj_arena *arena, struct bj_layout *out_layout, struct bj_missing *out_missing,
-		   struct bj_err *err)
+int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
+		   const struct bj_str *output_parents, size_t n_output_parents, uid_t uid,
+		   gid_t gid, struct bj_arena *arena, struct bj_layout *out_layout,
+		   struct bj_missing *out_missing, struct bj_err *err)
 {
 	struct bj_layout layout = BJ_LAYOUT_NULL;
-	struct making m = { .work = work, .tree = tree, .layout = &layout, .uid = uid, .gid = gid, .arena = arena, .err = err };
+	struct making m = { .work = work,
+			    .tree = tree,
+			    .layout = &layout,
+			    .uid = uid,
+			    .gid = gid,
+			    .arena = arena,
+			    .err = err };
 
 	name_parts(&layout, atomic_fetch_add(&work->next_id, 1));
 	int r = make_all(&m, output_parents, n_output_parents);

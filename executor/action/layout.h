@@ -25,15 +25,15 @@
 struct bj_work;
 
 /** @work_dir: the tmpfs of bj_jail_enter_host(); @hot_bytes: hot blobs are dropped, least recently used first, above it. */
-BJ_MUST_USE int bj_work_open(const char *work_dir, uint64_t hot_bytes, struct bj_store *store, struct bj_work **out_work,
-			     struct bj_err *err);
+BJ_MUST_USE int bj_work_open(const char *work_dir, uint64_t hot_bytes, struct bj_store *store,
+			     struct bj_work **out_work, struct bj_err *err);
 void bj_work_close(struct bj_work *work);
 
 /** Where one action lives; names are relative to the work area as bj_jail_spec wants them. Embedded by value. */
 struct bj_layout {
 	char lower[48], upper[48], ovl[48], tmp[48], shm[48]; /* "actions/17/lower" … */
-	char dir[32];                                        /* "actions/17" */
-	int upper_fd;                                        /* O_DIRECTORY on upper, for the collection; -EBADF before */
+	char dir[32];					      /* "actions/17" */
+	int upper_fd; /* O_DIRECTORY on upper, for the collection; -EBADF before */
 	int lower_fd;
 	uint64_t n_linked, n_copied, n_copied_bytes;
 };
@@ -50,9 +50,11 @@ enum { BJ_LAYOUT_E_MISSING = 1 };
  * Return: 0; BJ_LAYOUT_E_MISSING; -RESOURCE_EXHAUSTED (no space, EMLINK is handled by copying); -INTERNAL naming path and errno.
  * On failure nothing is left behind.
  */
-BJ_MUST_USE int bj_layout_make(struct bj_work *work, const struct bj_tree *tree, const struct bj_str *output_parents,
-			       size_t n_output_parents, uid_t uid, gid_t gid, struct bj_arena *arena,
-			       struct bj_layout *out_layout, struct bj_missing *out_missing, struct bj_err *err);
+BJ_MUST_USE int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
+			       const struct bj_str *output_parents, size_t n_output_parents,
+			       uid_t uid, gid_t gid, struct bj_arena *arena,
+			       struct bj_layout *out_layout, struct bj_missing *out_missing,
+			       struct bj_err *err);
 /** Closes the descriptors; small directories are removed at once, others renamed to trash for the janitor thread. Accepts BJ_LAYOUT_NULL. */
 void bj_layout_drop(struct bj_work *work, struct bj_layout *layout);
 

@@ -15,10 +15,10 @@
 
 struct bj_runner {
 	struct bj_runner_opts opts;
-	struct bj_jail **jails;       /* n_slots */
-	struct bj_str *root_paths;    /* toolchain roots as the policy wants them */
+	struct bj_jail **jails;	   /* n_slots */
+	struct bj_str *root_paths; /* toolchain roots as the policy wants them */
 	size_t n_root_paths;
-	struct bj_arena arena;        /* of root_paths */
+	struct bj_arena arena; /* of root_paths */
 	struct bj_fingerprint *fingerprint;
 };
 
@@ -37,7 +37,7 @@ enum life_state {
 struct stream {
 	struct bj_buf head;
 	struct bj_store_writer *writer; /* NULL while everything fits in head */
-	char last;                      /* last byte seen */
+	char last;			/* last byte seen */
 	uint64_t size_bytes;
 };
 
@@ -48,29 +48,30 @@ struct life {
 	const struct bj_run_control *control;
 	struct bj_arena *arena;
 	enum life_state state;
-	struct bj_failure failure;      /* set: the action goes to DONE with it */
+	struct bj_failure failure; /* set: the action goes to DONE with it */
 
-	char fingerprint[BJ_FINGERPRINT_BYTES]; /* of the toolchain when the life began; "" when not known then */
+	char fingerprint
+		[BJ_FINGERPRINT_BYTES]; /* of the toolchain when the life began; "" when not known then */
 
-	re_action *action;              /* FETCH */
+	re_action *action; /* FETCH */
 	re_command *command;
 	struct bj_tree tree;
 	struct bj_output *outputs;
 	size_t n_outputs;
-	uint64_t timeout_ns;            /* BJ_NEVER_NS for none */
+	uint64_t timeout_ns; /* BJ_NEVER_NS for none */
 
-	struct bjp_settings settings;   /* DERIVE */
+	struct bjp_settings settings; /* DERIVE */
 	struct bjp_policy *policy;
 	struct bjp_collector *collector;
 
-	struct bj_layout layout;        /* LAYOUT */
+	struct bj_layout layout; /* LAYOUT */
 
-	struct stream out, err;         /* RUN */
+	struct stream out, err; /* RUN */
 	struct bj_jail_result jail;
 	bool has_run;
-	struct bj_arena scratch;        /* short-lived strings of the observer's callbacks */
+	struct bj_arena scratch; /* short-lived strings of the observer's callbacks */
 
-	re_action_result *result;       /* COLLECT, REPORT */
+	re_action_result *result; /* COLLECT, REPORT */
 	re_action_metadata *metadata;
 	struct bjp_report judged;
 	Belljar__V1__SandboxReport *report;
@@ -90,16 +91,18 @@ enum { VIOLATION_EXIT_CODE = 121 };
 /* fetch.c: reading and checking what the client declared. Each returns 0 or a negative code with life->failure set. */
 int life_fetch(struct life *life);
 /** Only the Action: for the lookup before queueing. @out_missing set and 1 returned when it is not in the store. */
-int fetch_action(struct bj_store *store, const struct bj_digest *digest, struct bj_arena *arena, re_action **out_action,
-		 struct bj_err *err);
+int fetch_action(struct bj_store *store, const struct bj_digest *digest, struct bj_arena *arena,
+		 re_action **out_action, struct bj_err *err);
 /** Action.timeout in ns, BJ_NEVER_NS when unset; above @max_ns -INVALID_ARGUMENT. */
-int fetch_timeout(const re_action *action, uint64_t max_ns, uint64_t default_ns, uint64_t *out_ns, struct bj_err *err);
+int fetch_timeout(const re_action *action, uint64_t max_ns, uint64_t default_ns, uint64_t *out_ns,
+		  struct bj_err *err);
 
 /* derive.c */
 int life_derive(struct life *life);
 /** The settings that a platform asks for, on top of the operator's. */
-int derive_settings(const struct bj_runner *runner, const re_action *action, const re_command *command, struct bj_arena *arena,
-		    struct bjp_settings *out, struct bj_err *err);
+int derive_settings(const struct bj_runner *runner, const re_action *action,
+		    const re_command *command, struct bj_arena *arena, struct bjp_settings *out,
+		    struct bj_err *err);
 
 /* command.c: the jail's spec and the run itself */
 int life_command(struct life *life);
@@ -116,8 +119,9 @@ int life_report(struct life *life);
 /* cached.c: the action cache as Execute sees it */
 enum { CACHED_E_MISS = 1 };
 /** A hit that is complete, of our own making and of today's toolchain, judged again under @settings. Return: 0 hit, CACHED_E_MISS, negative. */
-int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request, const struct bjp_settings *settings,
-		  struct bj_arena *arena, struct bj_str *out_response, struct bj_err *err);
+int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request,
+		  const struct bjp_settings *settings, struct bj_arena *arena,
+		  struct bj_str *out_response, struct bj_err *err);
 int cached_store(struct life *life, struct bj_err *err);
 
 #endif

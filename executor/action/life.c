@@ -32,8 +32,8 @@ static int life_lay_out(struct life *life)
 	uid_t uid = own_uid ? opts->first_slot_uid + (uint32_t)life->slot : 0;
 
 	bjp_output_parents(life->policy, &parents, &n_parents);
-	int r = bj_layout_make(opts->work, &life->tree, parents, n_parents, uid, uid, life->arena, &life->layout, &missing,
-			       &life->failure.err);
+	int r = bj_layout_make(opts->work, &life->tree, parents, n_parents, uid, uid, life->arena,
+			       &life->layout, &missing, &life->failure.err);
 
 	if (r != BJ_LAYOUT_E_MISSING)
 		return r;
@@ -60,7 +60,8 @@ static void life_check(const struct life *life)
 {
 	bool failed = bj_err_is_set(&life->failure.err);
 
-	bj_assert(!failed || life->state == LIFE_DONE || life->failure.err.code == BJ_DEADLINE_EXCEEDED);
+	bj_assert(!failed || life->state == LIFE_DONE ||
+		  life->failure.err.code == BJ_DEADLINE_EXCEEDED);
 	bj_assert(life->state < LIFE_DERIVE || failed || (life->action && life->command));
 	bj_assert(life->state < LIFE_LAYOUT || failed || (life->policy && life->collector));
 	bj_assert(life->state < LIFE_RUN || failed || life->layout.upper_fd >= 0);
@@ -227,7 +228,8 @@ struct bj_str life_run(struct bj_runner *runner, size_t slot, const struct bj_ru
 			       .jail = { .exec_fd = -EBADF },
 			       .failure = { .err = BJ_ERR_NULL } };
 	if (!life_init(life))
-		r = bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory for an action");
+		r = bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
+			       "out of memory for an action");
 	while (r == 0 && life->state != LIFE_DONE) {
 		life_move(life, life_states[life->state].next);
 		r = life->state == LIFE_DONE ? 0 : life_step(life);

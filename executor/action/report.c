@@ -16,19 +16,20 @@ static char *shown(struct bj_arena *arena, struct bj_str s)
 {
 	char *copy = bj_str_dup(arena, bj_str_printable(arena, s, PATH_MAX_SHOWN_BYTES));
 
-	return copy ? copy : (char *)(uintptr_t)"";
+	return copy ? copy : (char *)(uintptr_t) "";
 }
 
 static char *kept(struct bj_arena *arena, struct bj_str s)
 {
 	char *copy = bj_str_dup(arena, s);
 
-	return copy ? copy : (char *)(uintptr_t)"";
+	return copy ? copy : (char *)(uintptr_t) "";
 }
 
 static Google__Protobuf__Timestamp *time_pb(struct bj_arena *arena, uint64_t ns)
 {
-	Google__Protobuf__Timestamp *t = ns ? BJ_ARENA_NEW(arena, Google__Protobuf__Timestamp) : NULL;
+	Google__Protobuf__Timestamp *t =
+		ns ? BJ_ARENA_NEW(arena, Google__Protobuf__Timestamp) : NULL;
 
 	if (!t)
 		return NULL;
@@ -59,14 +60,16 @@ static const char *errno_name(int error)
 
 /* ---- violations ---- */
 
-static void fill_where(Belljar__V1__Violation *v, const struct bjp_record *r, struct bj_arena *arena)
+static void fill_where(Belljar__V1__Violation *v, const struct bjp_record *r,
+		       struct bj_arena *arena)
 {
 	struct bj_str written = r->written.len ? r->written : r->path;
 	struct bj_str safe = bj_str_printable(arena, written, PATH_MAX_SHOWN_BYTES);
 
 	v->path = kept(arena, safe);
 	if (!bj_str_eq(safe, written))
-		v->raw_path = (ProtobufCBinaryData){ written.len, (uint8_t *)(uintptr_t)written.ptr };
+		v->raw_path =
+			(ProtobufCBinaryData){ written.len, (uint8_t *)(uintptr_t)written.ptr };
 	v->resolved = shown(arena, r->resolved.len ? r->resolved : r->path);
 	v->zone = (Belljar__V1__Violation__Zone)r->zone;
 	v->on_host = r->on_host;
@@ -109,7 +112,8 @@ static Belljar__V1__Violation *violation_new(const struct bjp_record *r, struct 
 	return v;
 }
 
-static bool fill_violations(Belljar__V1__SandboxReport *report, const struct bjp_report *judged, struct bj_arena *arena)
+static bool fill_violations(Belljar__V1__SandboxReport *report, const struct bjp_report *judged,
+			    struct bj_arena *arena)
 {
 	report->violations = BJ_ARENA_ARRAY(arena, Belljar__V1__Violation *, judged->n_records);
 	if (!report->violations)
@@ -125,7 +129,8 @@ static bool fill_violations(Belljar__V1__SandboxReport *report, const struct bjp
 
 /* ---- the rest ---- */
 
-static bool fill_hints(Belljar__V1__SandboxReport *report, const struct bjp_report *judged, struct bj_arena *arena)
+static bool fill_hints(Belljar__V1__SandboxReport *report, const struct bjp_report *judged,
+		       struct bj_arena *arena)
 {
 	report->hints = BJ_ARENA_ARRAY(arena, Belljar__V1__Hint *, judged->n_hints);
 	if (!report->hints)
@@ -142,17 +147,26 @@ static bool fill_hints(Belljar__V1__SandboxReport *report, const struct bjp_repo
 	return true;
 }
 
-static bool fill_counters(Belljar__V1__SandboxReport *report, const struct bjp_counters *c, struct bj_arena *arena)
+static bool fill_counters(Belljar__V1__SandboxReport *report, const struct bjp_counters *c,
+			  struct bj_arena *arena)
 {
-	const struct { const char *name; uint64_t value; } counters[] = {
-		{ "absent", c->absent }, { "ignored", c->ignored }, { "noise", c->noise }, { "quiet_writes", c->quiet_writes },
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+		{ "absent", c->absent },
+		{ "ignored", c->ignored },
+		{ "noise", c->noise },
+		{ "quiet_writes", c->quiet_writes },
 	};
 
-	report->counters = BJ_ARENA_ARRAY(arena, Belljar__V1__SandboxReport__CountersEntry *, BJ_ARRAY_LEN(counters));
+	report->counters = BJ_ARENA_ARRAY(arena, Belljar__V1__SandboxReport__CountersEntry *,
+					  BJ_ARRAY_LEN(counters));
 	if (!report->counters)
 		return false;
 	for (size_t i = 0; i < BJ_ARRAY_LEN(counters); i++) {
-		Belljar__V1__SandboxReport__CountersEntry *entry = BJ_ARENA_NEW(arena, Belljar__V1__SandboxReport__CountersEntry);
+		Belljar__V1__SandboxReport__CountersEntry *entry =
+			BJ_ARENA_NEW(arena, Belljar__V1__SandboxReport__CountersEntry);
 
 		if (!entry)
 			return false;
@@ -164,7 +178,8 @@ static bool fill_counters(Belljar__V1__SandboxReport *report, const struct bjp_c
 	return true;
 }
 
-static bool fill_usage(Belljar__V1__SandboxReport *report, const struct bj_report_facts *facts, struct bj_arena *arena)
+static bool fill_usage(Belljar__V1__SandboxReport *report, const struct bj_report_facts *facts,
+		       struct bj_arena *arena)
 {
 	Belljar__V1__Usage *usage = BJ_ARENA_NEW(arena, Belljar__V1__Usage);
 
@@ -183,18 +198,20 @@ static bool fill_usage(Belljar__V1__SandboxReport *report, const struct bj_repor
 	return true;
 }
 
-static void fill_facts(Belljar__V1__SandboxReport *report, const struct bj_report_facts *facts, struct bj_arena *arena)
+static void fill_facts(Belljar__V1__SandboxReport *report, const struct bj_report_facts *facts,
+		       struct bj_arena *arena)
 {
 	char action[BJ_DIGEST_STR_BYTES];
 
 	bj_digest_str(&facts->request->action, action);
 	report->version = (char *)(uintptr_t)BJ_VERSION;
 	report->profile = (char *)(uintptr_t)bj_jail_profile_name(facts->profile);
-	report->network = (char *)(uintptr_t)"none";
+	report->network = (char *)(uintptr_t) "none";
 	report->observer = (char *)(uintptr_t)bjp_observe_name(facts->settings->observe);
 	report->observation_complete = facts->result && facts->result->observer.complete;
 	report->write_mode = (char *)(uintptr_t)bjp_write_mode_name(facts->settings->write);
-	report->on_violation = (char *)(uintptr_t)bjp_on_violation_name(facts->settings->on_violation);
+	report->on_violation =
+		(char *)(uintptr_t)bjp_on_violation_name(facts->settings->on_violation);
 	report->policy_digest = kept(arena, facts->policy_digest);
 	report->toolchain_fingerprint = kept(arena, facts->fingerprint);
 	report->closed = facts->closed;
@@ -204,7 +221,8 @@ static void fill_facts(Belljar__V1__SandboxReport *report, const struct bj_repor
 	report->invocation = shown(arena, facts->request->client.invocation);
 }
 
-Belljar__V1__SandboxReport *bj_report_new(const struct bj_report_facts *facts, const struct bjp_report *judged, struct bj_arena *arena)
+Belljar__V1__SandboxReport *bj_report_new(const struct bj_report_facts *facts,
+					  const struct bjp_report *judged, struct bj_arena *arena)
 {
 	Belljar__V1__SandboxReport *report = BJ_ARENA_NEW(arena, Belljar__V1__SandboxReport);
 
@@ -212,7 +230,8 @@ Belljar__V1__SandboxReport *bj_report_new(const struct bj_report_facts *facts, c
 		return NULL;
 	belljar__v1__sandbox_report__init(report);
 	fill_facts(report, facts, arena);
-	report->dropped = judged->counters.dropped + (facts->result ? facts->result->observer.n_dropped : 0);
+	report->dropped =
+		judged->counters.dropped + (facts->result ? facts->result->observer.n_dropped : 0);
 	if (!fill_violations(report, judged, arena) || !fill_hints(report, judged, arena) ||
 	    !fill_counters(report, &judged->counters, arena) || !fill_usage(report, facts, arena))
 		return NULL;
@@ -230,20 +249,24 @@ static void text_evidence(struct bj_buf *buf, const Belljar__V1__Violation *v)
 	if (v->nearest_declared[0])
 		(void)bj_buf_printf(buf, "  nearest:   %s\n", v->nearest_declared);
 	if (v->size_bytes)
-		(void)bj_buf_printf(buf, "  size:      %llu bytes\n", (unsigned long long)v->size_bytes);
+		(void)bj_buf_printf(buf, "  size:      %llu bytes\n",
+				    (unsigned long long)v->size_bytes);
 	if (v->address[0])
 		(void)bj_buf_printf(buf, "  address:   %s port %u\n", v->address, v->port);
 }
 
 static void text_violation(struct bj_buf *buf, const Belljar__V1__Violation *v)
 {
-	(void)bj_buf_printf(buf, "%s  %s\n", bjp_kind_name((enum bjp_kind)v->kind), v->resolved[0] ? v->resolved : v->path);
+	(void)bj_buf_printf(buf, "%s  %s\n", bjp_kind_name((enum bjp_kind)v->kind),
+			    v->resolved[0] ? v->resolved : v->path);
 	if (v->operation[0])
-		(void)bj_buf_printf(buf, "  operation: %s of \"%s\"%s%s, %llu times, %s\n", v->operation, v->path,
-				    v->errno_name[0] ? ", " : "", v->errno_name, (unsigned long long)v->count,
+		(void)bj_buf_printf(buf, "  operation: %s of \"%s\"%s%s, %llu times, %s\n",
+				    v->operation, v->path, v->errno_name[0] ? ", " : "",
+				    v->errno_name, (unsigned long long)v->count,
 				    v->enforced ? "refused" : "seen");
 	if (v->comm[0])
-		(void)bj_buf_printf(buf, "  process:   %s (pid %lld) %s\n", v->comm, (long long)v->pid, v->argv0);
+		(void)bj_buf_printf(buf, "  process:   %s (pid %lld) %s\n", v->comm,
+				    (long long)v->pid, v->argv0);
 	text_evidence(buf, v);
 	if (v->hint[0])
 		(void)bj_buf_printf(buf, "  fix:       %s\n", v->hint);
@@ -255,17 +278,20 @@ struct bj_str bj_report_text(const Belljar__V1__SandboxReport *report, struct bj
 {
 	struct bj_buf buf = BJ_BUF_INIT(TEXT_MAX_BYTES);
 
-	(void)bj_buf_printf(&buf, "action %s%s%s%s%s\nprofile %s, observer %s (%s), writes %s\n\n", report->action_digest,
-			    report->target[0] ? " of " : "", report->target, report->mnemonic[0] ? " " : "", report->mnemonic,
-			    report->profile, report->observer, report->observation_complete ? "complete" : "incomplete",
-			    report->write_mode);
+	(void)bj_buf_printf(
+		&buf, "action %s%s%s%s%s\nprofile %s, observer %s (%s), writes %s\n\n",
+		report->action_digest, report->target[0] ? " of " : "", report->target,
+		report->mnemonic[0] ? " " : "", report->mnemonic, report->profile, report->observer,
+		report->observation_complete ? "complete" : "incomplete", report->write_mode);
 	for (size_t i = 0; i < report->n_violations; i++)
 		text_violation(&buf, report->violations[i]);
 	for (size_t i = 0; i < report->n_hints; i++)
 		(void)bj_buf_printf(&buf, "hint: %s\n", report->hints[i]->text);
 	if (report->dropped)
-		(void)bj_buf_printf(&buf, "%llu more attempts were seen but not recorded\n", (unsigned long long)report->dropped);
-	struct bj_str text = bj_arena_str(arena, bj_buf_str(&buf)); /* cut at the limit: the report itself has all */
+		(void)bj_buf_printf(&buf, "%llu more attempts were seen but not recorded\n",
+				    (unsigned long long)report->dropped);
+	struct bj_str text = bj_arena_str(
+		arena, bj_buf_str(&buf)); /* cut at the limit: the report itself has all */
 
 	bj_buf_deinit(&buf);
 	return text;

@@ -30,19 +30,19 @@ struct bj_report_facts {
 	uint64_t n_inputs;
 };
 /** @return: in @arena; NULL without memory. Paths are made valid UTF-8; raw bytes are kept beside them when they had to be altered. */
-Belljar__V1__SandboxReport *bj_report_new(const struct bj_report_facts *facts, const struct bjp_report *judged,
-					  struct bj_arena *arena);
+Belljar__V1__SandboxReport *bj_report_new(const struct bj_report_facts *facts,
+					  const struct bjp_report *judged, struct bj_arena *arena);
 /** The readable server log: one block a record with its evidence and what to do. */
 struct bj_str bj_report_text(const Belljar__V1__SandboxReport *report, struct bj_arena *arena);
 
 /** One finished action, as `explain` shows it. Everything is packed or copied. */
 struct bj_stored_report {
-	struct bj_str packed;      /* SandboxReport */
-	struct bj_str action;      /* "HASH/SIZE" */
+	struct bj_str packed; /* SandboxReport */
+	struct bj_str action; /* "HASH/SIZE" */
 	struct bj_str target, mnemonic, invocation;
 	int exit_code;
-	uint64_t finished_ns;      /* real time */
-	bool cached;               /* it was a hit */
+	uint64_t finished_ns; /* real time */
+	bool cached;	      /* it was a hit */
 	bool has_violations;
 	struct bj_str message;
 };
@@ -56,12 +56,13 @@ void bj_reports_add(struct bj_reports *reports, const struct bj_stored_report *r
 
 struct bj_reports_query { /* empty members match all */
 	struct bj_str target, mnemonic, action_prefix, invocation;
-	bool last_build;       /* only those with the invocation of the newest report that has one */
+	bool last_build; /* only those with the invocation of the newest report that has one */
 	bool only_violations;
-	size_t limit;          /* 0: all */
+	size_t limit; /* 0: all */
 };
 /** Newest first, copied into @arena. */
-BJ_MUST_USE int bj_reports_find(struct bj_reports *reports, const struct bj_reports_query *query, struct bj_arena *arena,
-				struct bj_stored_report **out_list, size_t *out_n, struct bj_err *err);
+BJ_MUST_USE int bj_reports_find(struct bj_reports *reports, const struct bj_reports_query *query,
+				struct bj_arena *arena, struct bj_stored_report **out_list,
+				size_t *out_n, struct bj_err *err);
 
 #endif

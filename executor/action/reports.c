@@ -7,7 +7,8 @@
 
 struct bj_reports {
 	pthread_mutex_t mu;
-	struct bj_stored_report **ring; /* max of them, NULL where none was yet; newest at next - 1 */
+	struct bj_stored_report *
+		*ring; /* max of them, NULL where none was yet; newest at next - 1 */
 	size_t max, next, n;
 };
 
@@ -40,7 +41,8 @@ static struct bj_stored_report *lay_out(void *memory, const struct bj_stored_rep
 
 static size_t needed(const struct bj_stored_report *r)
 {
-	const size_t lens[] = { r->packed.len, r->action.len, r->target.len, r->mnemonic.len, r->invocation.len, r->message.len };
+	const size_t lens[] = { r->packed.len,	 r->action.len,	    r->target.len,
+				r->mnemonic.len, r->invocation.len, r->message.len };
 	size_t sum = sizeof(*r) + BJ_ARRAY_LEN(lens);
 
 	for (size_t i = 0; i < BJ_ARRAY_LEN(lens); i++)
@@ -110,15 +112,19 @@ static bool fits(struct bj_str wanted, struct bj_str is)
 	return wanted.len == 0 || bj_str_eq(wanted, is);
 }
 
-static bool matches(const struct bj_reports_query *q, struct bj_str last, const struct bj_stored_report *r)
+static bool matches(const struct bj_reports_query *q, struct bj_str last,
+		    const struct bj_stored_report *r)
 {
-	return fits(q->target, r->target) && fits(q->mnemonic, r->mnemonic) && fits(q->invocation, r->invocation) &&
-	       bj_str_has_prefix(r->action, q->action_prefix) && (!q->last_build || bj_str_eq(last, r->invocation)) &&
+	return fits(q->target, r->target) && fits(q->mnemonic, r->mnemonic) &&
+	       fits(q->invocation, r->invocation) &&
+	       bj_str_has_prefix(r->action, q->action_prefix) &&
+	       (!q->last_build || bj_str_eq(last, r->invocation)) &&
 	       (!q->only_violations || r->has_violations);
 }
 
-int bj_reports_find(struct bj_reports *reports, const struct bj_reports_query *query, struct bj_arena *arena,
-		    struct bj_stored_report **out_list, size_t *out_n, struct bj_err *err)
+int bj_reports_find(struct bj_reports *reports, const struct bj_reports_query *query,
+		    struct bj_arena *arena, struct bj_stored_report **out_list, size_t *out_n,
+		    struct bj_err *err)
 {
 	pthread_mutex_lock(&reports->mu);
 	struct bj_str last = last_invocation_locked(reports);

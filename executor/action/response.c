@@ -16,11 +16,13 @@ void bj_failure_missing(struct bj_failure *failure, struct bj_missing missing)
 	if (missing.n_digests)
 		bj_digest_str(&missing.digests[0], first);
 	failure->missing = missing;
-	(void)bj_err_set(&failure->err, BJ_FAILED_PRECONDITION, "%zu %s not in the CAS: %s%s", missing.n_digests,
-			 missing.n_digests == 1 ? "blob is" : "blobs are", first, missing.n_digests > 1 ? ", …" : "");
+	(void)bj_err_set(&failure->err, BJ_FAILED_PRECONDITION, "%zu %s not in the CAS: %s%s",
+			 missing.n_digests, missing.n_digests == 1 ? "blob is" : "blobs are", first,
+			 missing.n_digests > 1 ? ", …" : "");
 }
 
-Google__Protobuf__Any *bj_any_new(struct bj_arena *arena, const char *full_name, struct bj_str value)
+Google__Protobuf__Any *bj_any_new(struct bj_arena *arena, const char *full_name,
+				  struct bj_str value)
 {
 	Google__Protobuf__Any *any = BJ_ARENA_NEW(arena, Google__Protobuf__Any);
 	char *url = bj_arena_printf(arena, "type.googleapis.com/%s", full_name);
@@ -34,9 +36,11 @@ Google__Protobuf__Any *bj_any_new(struct bj_arena *arena, const char *full_name,
 }
 
 /* Spec: type MISSING, subject "blobs/{hash}/{size}"; the digest function stands in the subject only for those that are not told by length. */
-static Google__Rpc__PreconditionFailure__Violation *missing_violation(struct bj_arena *arena, const struct bj_digest *digest)
+static Google__Rpc__PreconditionFailure__Violation *
+missing_violation(struct bj_arena *arena, const struct bj_digest *digest)
 {
-	Google__Rpc__PreconditionFailure__Violation *v = BJ_ARENA_NEW(arena, Google__Rpc__PreconditionFailure__Violation);
+	Google__Rpc__PreconditionFailure__Violation *v =
+		BJ_ARENA_NEW(arena, Google__Rpc__PreconditionFailure__Violation);
 	char text[BJ_DIGEST_STR_BYTES];
 
 	bj_digest_str(digest, text);
@@ -45,17 +49,19 @@ static Google__Rpc__PreconditionFailure__Violation *missing_violation(struct bj_
 	if (!v || !subject)
 		return NULL;
 	google__rpc__precondition_failure__violation__init(v);
-	v->type = (char *)(uintptr_t)"MISSING";
+	v->type = (char *)(uintptr_t) "MISSING";
 	v->subject = subject;
-	v->description = (char *)(uintptr_t)"not in the CAS; upload it and try again";
+	v->description = (char *)(uintptr_t) "not in the CAS; upload it and try again";
 	return v;
 }
 
-static Google__Protobuf__Any *missing_detail(struct bj_arena *arena, const struct bj_missing *missing)
+static Google__Protobuf__Any *missing_detail(struct bj_arena *arena,
+					     const struct bj_missing *missing)
 {
 	Google__Rpc__PreconditionFailure failure = GOOGLE__RPC__PRECONDITION_FAILURE__INIT;
 
-	failure.violations = BJ_ARENA_ARRAY(arena, Google__Rpc__PreconditionFailure__Violation *, missing->n_digests);
+	failure.violations = BJ_ARENA_ARRAY(arena, Google__Rpc__PreconditionFailure__Violation *,
+					    missing->n_digests);
 	if (!failure.violations)
 		return NULL;
 	for (size_t i = 0; i < missing->n_digests; i++) {
@@ -64,17 +70,20 @@ static Google__Protobuf__Any *missing_detail(struct bj_arena *arena, const struc
 			return NULL;
 	}
 	failure.n_violations = missing->n_digests;
-	return bj_any_new(arena, "google.rpc.PreconditionFailure", bj_pb_pack(arena, &failure.base));
+	return bj_any_new(arena, "google.rpc.PreconditionFailure",
+			  bj_pb_pack(arena, &failure.base));
 }
 
-static void fill_status(const struct bj_failure *failure, struct bj_arena *arena, Google__Rpc__Status *status)
+static void fill_status(const struct bj_failure *failure, struct bj_arena *arena,
+			Google__Rpc__Status *status)
 {
-	struct bj_str text = bj_str_printable(arena, bj_str_of(failure->err.msg), STATUS_TEXT_MAX_BYTES);
+	struct bj_str text =
+		bj_str_printable(arena, bj_str_of(failure->err.msg), STATUS_TEXT_MAX_BYTES);
 
 	status->code = (int32_t)failure->err.code;
 	status->message = bj_str_dup(arena, text);
 	if (!status->message)
-		status->message = (char *)(uintptr_t)"out of memory for the text";
+		status->message = (char *)(uintptr_t) "out of memory for the text";
 	if (!failure->missing.n_digests)
 		return;
 	Google__Protobuf__Any **details = BJ_ARENA_ARRAY(arena, Google__Protobuf__Any *, 1);
@@ -93,10 +102,13 @@ struct bj_str bj_pack_status(const struct bj_failure *failure, struct bj_arena *
 	return bj_pb_pack(arena, &status.base);
 }
 
-static bool add_log(const struct bj_response *response, struct bj_arena *arena, re_execute_response *message)
+static bool add_log(const struct bj_response *response, struct bj_arena *arena,
+		    re_execute_response *message)
 {
-	BJ_RE(ExecuteResponse__ServerLogsEntry) *entry = BJ_ARENA_NEW(arena, BJ_RE(ExecuteResponse__ServerLogsEntry));
-	BJ_RE(ExecuteResponse__ServerLogsEntry) **list = BJ_ARENA_ARRAY(arena, BJ_RE(ExecuteResponse__ServerLogsEntry) *, 1);
+	BJ_RE(ExecuteResponse__ServerLogsEntry) *entry =
+		BJ_ARENA_NEW(arena, BJ_RE(ExecuteResponse__ServerLogsEntry));
+	BJ_RE(ExecuteResponse__ServerLogsEntry) **list =
+		BJ_ARENA_ARRAY(arena, BJ_RE(ExecuteResponse__ServerLogsEntry) *, 1);
 	re_log_file *file = BJ_ARENA_NEW(arena, re_log_file);
 
 	if (!entry || !list || !file)
@@ -135,9 +147,11 @@ struct bj_str bj_pack_response(const struct bj_response *response, struct bj_are
 	return bj_pb_pack(arena, &message.base);
 }
 
-struct bj_str bj_pack_operation_metadata(const struct bj_run_request *request, int stage, struct bj_arena *arena)
+struct bj_str bj_pack_operation_metadata(const struct bj_run_request *request, int stage,
+					 struct bj_arena *arena)
 {
-	BJ_RE(ExecuteOperationMetadata) metadata = BUILD__BAZEL__REMOTE__EXECUTION__V2__EXECUTE_OPERATION_METADATA__INIT;
+	BJ_RE(ExecuteOperationMetadata)
+	metadata = BUILD__BAZEL__REMOTE__EXECUTION__V2__EXECUTE_OPERATION_METADATA__INIT;
 
 	metadata.stage = (BJ_RE(ExecutionStage__Value))stage;
 	metadata.action_digest = bj_digest_to_pb(arena, &request->action);

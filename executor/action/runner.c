@@ -9,7 +9,8 @@
 /* ---- the ops ---- */
 
 /* What a failed lookup leaves: a final response with its reason. */
-static int final_failure(const struct bj_failure *failure, struct bj_arena *arena, struct bj_str *out_response, struct bj_err *err)
+static int final_failure(const struct bj_failure *failure, struct bj_arena *arena,
+			 struct bj_str *out_response, struct bj_err *err)
 {
 	struct bj_response response = { .failure = failure };
 
@@ -20,7 +21,8 @@ static int final_failure(const struct bj_failure *failure, struct bj_arena *aren
 }
 
 /* Only what decides about caching and merging, and what needs no tree: everything else is checked when the action has its slot. */
-static int lookup_action(struct bj_runner *runner, struct bj_run_request *request, struct bj_arena *arena, struct bj_failure *failure,
+static int lookup_action(struct bj_runner *runner, struct bj_run_request *request,
+			 struct bj_arena *arena, struct bj_failure *failure,
 			 struct bj_str *out_response)
 {
 	struct bj_err *err = &failure->err;
@@ -34,7 +36,8 @@ static int lookup_action(struct bj_runner *runner, struct bj_run_request *reques
 		return -BJ_FAILED_PRECONDITION;
 	}
 	if (r == 0)
-		r = fetch_timeout(action, runner->opts.max_timeout_ns, runner->opts.default_timeout_ns, &timeout_ns, err);
+		r = fetch_timeout(action, runner->opts.max_timeout_ns,
+				  runner->opts.default_timeout_ns, &timeout_ns, err);
 	if (r < 0)
 		return r;
 	request->do_not_cache = action->do_not_cache;
@@ -47,8 +50,8 @@ static int lookup_action(struct bj_runner *runner, struct bj_run_request *reques
 	return cached_lookup(runner, request, &settings, arena, out_response, err);
 }
 
-static int op_lookup(void *ctx, struct bj_run_request *request, struct bj_arena *arena, struct bj_str *out_response,
-		     struct bj_err *err)
+static int op_lookup(void *ctx, struct bj_run_request *request, struct bj_arena *arena,
+		     struct bj_str *out_response, struct bj_err *err)
 {
 	struct bj_failure failure = { .err = BJ_ERR_NULL };
 	int r = lookup_action(ctx, request, arena, &failure, out_response);
@@ -58,13 +61,14 @@ static int op_lookup(void *ctx, struct bj_run_request *request, struct bj_arena 
 	return r == CACHED_E_MISS ? 0 : BJ_RUN_E_FINAL;
 }
 
-static struct bj_str op_run(void *ctx, size_t slot, const struct bj_run_request *request, const struct bj_run_control *control,
-			    struct bj_arena *arena)
+static struct bj_str op_run(void *ctx, size_t slot, const struct bj_run_request *request,
+			    const struct bj_run_control *control, struct bj_arena *arena)
 {
 	return life_run(ctx, slot, request, control, arena);
 }
 
-static struct bj_str op_failure(void *ctx, const struct bj_run_request *request, const struct bj_err *why, struct bj_arena *arena)
+static struct bj_str op_failure(void *ctx, const struct bj_run_request *request,
+				const struct bj_err *why, struct bj_arena *arena)
 {
 	struct bj_failure failure = { .err = *why };
 	struct bj_response response = { .failure = &failure };
@@ -74,7 +78,8 @@ static struct bj_str op_failure(void *ctx, const struct bj_run_request *request,
 	return bj_pack_response(&response, arena);
 }
 
-static struct bj_str op_metadata(void *ctx, const struct bj_run_request *request, int stage, struct bj_arena *arena)
+static struct bj_str op_metadata(void *ctx, const struct bj_run_request *request, int stage,
+				 struct bj_arena *arena)
 {
 	(void)ctx;
 	return bj_pack_operation_metadata(request, stage, arena);
@@ -118,20 +123,24 @@ static int copy_roots(struct bj_runner *runner, struct bj_err *err)
 	bj_arena_init(&runner->arena, 0);
 	runner->root_paths = BJ_ARENA_ARRAY(&runner->arena, struct bj_str, slot->n_roots);
 	if (!runner->root_paths)
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the toolchain roots");
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the toolchain roots");
 	for (size_t i = 0; i < slot->n_roots; i++)
 		runner->root_paths[runner->n_root_paths++] = slot->roots[i].path;
 	return 0;
 }
 
-static int start_jails(struct bj_runner *runner, struct bj_jail_failure *out_failure, struct bj_err *err)
+static int start_jails(struct bj_runner *runner, struct bj_jail_failure *out_failure,
+		       struct bj_err *err)
 {
 	runner->jails = BJ_NEW_ARRAY(struct bj_jail *, runner->opts.n_slots);
 	if (!runner->jails)
-		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu slots", runner->opts.n_slots);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu slots",
+				  runner->opts.n_slots);
 	for (size_t i = 0; i < runner->opts.n_slots; i++) {
 		struct bj_jail_slot_spec spec = slot_spec(runner, i);
-		int r = bj_jail_start(runner->opts.jail_binary, &spec, &runner->jails[i], out_failure, err);
+		int r = bj_jail_start(runner->opts.jail_binary, &spec, &runner->jails[i],
+				      out_failure, err);
 
 		if (r < 0)
 			return bj_err_wrap(err, "start the jail of slot %zu", i);
@@ -139,8 +148,8 @@ static int start_jails(struct bj_runner *runner, struct bj_jail_failure *out_fai
 	return 0;
 }
 
-int bj_runner_new(const struct bj_runner_opts *opts, struct bj_runner **out_runner, struct bj_jail_failure *out_failure,
-		  struct bj_err *err)
+int bj_runner_new(const struct bj_runner_opts *opts, struct bj_runner **out_runner,
+		  struct bj_jail_failure *out_failure, struct bj_err *err)
 {
 	struct bj_runner *runner = BJ_NEW(struct bj_runner);
 
@@ -152,7 +161,8 @@ int bj_runner_new(const struct bj_runner_opts *opts, struct bj_runner **out_runn
 	if (r == 0)
 		r = start_jails(runner, out_failure, err);
 	if (r == 0)
-		r = bj_fingerprint_start(runner->root_paths, runner->n_root_paths, &runner->fingerprint, err);
+		r = bj_fingerprint_start(runner->root_paths, runner->n_root_paths,
+					 &runner->fingerprint, err);
 	if (r < 0) {
 		bj_runner_free(runner);
 		return r;

@@ -22,26 +22,28 @@ struct bj_runner;
 struct bj_runner_opts {
 	struct bj_store *store;
 	struct bj_work *work;
-	struct bj_reports *reports;      /* where finished reports go; borrowed */
+	struct bj_reports *reports; /* where finished reports go; borrowed */
 	const char *jail_binary;
-	struct bj_jail_slot_spec slot;   /* roots, files, work_dir, profile; slot_uid and slot_gid are set per slot */
-	uint32_t first_slot_uid;         /* privileged profile: slot N runs as first + N */
+	struct bj_jail_slot_spec
+		slot; /* roots, files, work_dir, profile; slot_uid and slot_gid are set per slot */
+	uint32_t first_slot_uid; /* privileged profile: slot N runs as first + N */
 	size_t n_slots;
-	struct bjp_settings settings;    /* operator's defaults */
+	struct bjp_settings settings; /* operator's defaults */
 	struct bjp_bounds bounds;
 	const struct bj_str *workspaces; /* absolute directories of clients' source trees */
 	size_t n_workspaces;
-	bool tell_host;                  /* "the host has it" may be told to clients (serve on loopback) */
-	const struct bj_str *anchors;    /* deny anchors: host directories whose files are evidence */
+	bool tell_host; /* "the host has it" may be told to clients (serve on loopback) */
+	const struct bj_str *anchors; /* deny anchors: host directories whose files are evidence */
 	size_t n_anchors;
-	uint64_t max_timeout_ns;         /* larger Action.timeout: INVALID_ARGUMENT */
-	uint64_t default_timeout_ns;     /* for actions without one; BJ_NEVER_NS for none */
-	struct bj_str worker_name;       /* ExecutedActionMetadata.worker: results never pack to nothing */
+	uint64_t max_timeout_ns;     /* larger Action.timeout: INVALID_ARGUMENT */
+	uint64_t default_timeout_ns; /* for actions without one; BJ_NEVER_NS for none */
+	struct bj_str
+		worker_name; /* ExecutedActionMetadata.worker: results never pack to nothing */
 };
 
 /** Starts the jails, one a slot. @opts: copied; what it points to is borrowed. Return: 0; -FAILED_PRECONDITION with a filled @out_failure. */
-BJ_MUST_USE int bj_runner_new(const struct bj_runner_opts *opts, struct bj_runner **out_runner, struct bj_jail_failure *out_failure,
-			      struct bj_err *err);
+BJ_MUST_USE int bj_runner_new(const struct bj_runner_opts *opts, struct bj_runner **out_runner,
+			      struct bj_jail_failure *out_failure, struct bj_err *err);
 /** Accepts NULL. No action may run. */
 void bj_runner_free(struct bj_runner *runner);
 /** The ops with their ctx. */

@@ -19,8 +19,9 @@
 static enum bj_path_class classify(void *ctx, struct bj_str path)
 {
 	static const enum bj_path_class classes[] = {
-		[BJP_UNDECLARED] = BJ_PATH_UNKNOWN, [BJP_INPUT] = BJ_PATH_DECLARED,   [BJP_OUTPUT] = BJ_PATH_QUIET,
-		[BJP_OUTPUT_DIR] = BJ_PATH_QUIET,   [BJP_ENV_SCRATCH] = BJ_PATH_QUIET, [BJP_TOOLCHAIN] = BJ_PATH_TOOLCHAIN,
+		[BJP_UNDECLARED] = BJ_PATH_UNKNOWN, [BJP_INPUT] = BJ_PATH_DECLARED,
+		[BJP_OUTPUT] = BJ_PATH_QUIET,	    [BJP_OUTPUT_DIR] = BJ_PATH_QUIET,
+		[BJP_ENV_SCRATCH] = BJ_PATH_QUIET,  [BJP_TOOLCHAIN] = BJ_PATH_TOOLCHAIN,
 		[BJP_SYSTEM] = BJ_PATH_QUIET,
 	};
 	const struct life *life = ctx;
@@ -87,7 +88,8 @@ static void on_attempt(void *ctx, const struct bj_attempt *a)
 	case BJ_OP_CONNECT:
 	case BJ_OP_BIND:
 	case BJ_OP_SEND:
-		bjp_collect_network(life->collector, &attempt, a->family == AF_UNIX, bj_str_of(a->address), a->port);
+		bjp_collect_network(life->collector, &attempt, a->family == AF_UNIX,
+				    bj_str_of(a->address), a->port);
 		break;
 	case BJ_OP_SYSCALL:
 		bjp_collect_syscall(life->collector, &attempt, a->syscall);
@@ -101,7 +103,9 @@ static void on_attempt(void *ctx, const struct bj_attempt *a)
 
 struct bj_observer_hooks witness_hooks(struct life *life)
 {
-	return (struct bj_observer_hooks){ .ctx = life, .classify = classify, .attempt = on_attempt };
+	return (struct bj_observer_hooks){ .ctx = life,
+					   .classify = classify,
+					   .attempt = on_attempt };
 }
 
 /* ---- evidence ---- */
@@ -161,12 +165,14 @@ static bool look_in_execroot(const char *workspace, const char *rel, struct bjp_
 	return look_below(execroot, rel, evidence);
 }
 
-static void look_in_workspaces(const struct bj_runner *runner, const char *rel, struct bjp_evidence *evidence)
+static void look_in_workspaces(const struct bj_runner *runner, const char *rel,
+			       struct bjp_evidence *evidence)
 {
 	for (size_t i = 0; i < runner->opts.n_workspaces && !evidence->in_workspace; i++) {
 		const char *dir = runner->opts.workspaces[i].ptr;
 
-		evidence->in_workspace = look_below(dir, rel, evidence) || look_in_execroot(dir, rel, evidence);
+		evidence->in_workspace =
+			look_below(dir, rel, evidence) || look_in_execroot(dir, rel, evidence);
 	}
 }
 
@@ -190,6 +196,7 @@ struct bjp_evidence witness_evidence(void *ctx, struct bj_str path)
 
 	evidence.on_host = found && runner->opts.tell_host;
 	for (size_t i = 0; i < runner->opts.n_anchors; i++)
-		evidence.on_anchor = evidence.on_anchor || (found && bjp_path_is_below(path, runner->opts.anchors[i]));
+		evidence.on_anchor = evidence.on_anchor ||
+				     (found && bjp_path_is_below(path, runner->opts.anchors[i]));
 	return evidence;
 }

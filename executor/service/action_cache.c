@@ -11,46 +11,57 @@ enum { INLINE_MAX_BYTES = 1 << 20 };
 
 /* Spec: "The server MAY omit inlining, even if requested, and MUST do so if inlining would cause the response to exceed message size
  * limits." What cannot be read is simply not inlined: the digest is there. */
-static void inline_blob(struct unary *u, const re_digest *pb, ProtobufCBinaryData *out, size_t *budget)
+static void inline_blob(struct unary *u, const re_digest *pb, ProtobufCBinaryData *out,
+			size_t *budget)
 {
 	struct bj_err ignored = BJ_ERR_NULL;
 	struct bj_digest digest;
 	struct bj_str data;
 
-	if (!pb || bj_digest_from_pb(BJ_DIGEST_SHA256, pb, "digest", &digest, &ignored) < 0 || digest.size_bytes > *budget ||
-	    bj_store_read(u->services->opts.store, &digest, *budget, &data, u->arena, &ignored) != 0)
+	if (!pb || bj_digest_from_pb(BJ_DIGEST_SHA256, pb, "digest", &digest, &ignored) < 0 ||
+	    digest.size_bytes > *budget ||
+	    bj_store_read(u->services->opts.store, &digest, *budget, &data, u->arena, &ignored) !=
+		    0)
 		return;
 	*out = (ProtobufCBinaryData){ data.len, (uint8_t *)(uintptr_t)data.ptr };
 	*budget -= data.len;
 }
 
-static void inline_files(struct unary *u, const BJ_RE(GetActionResultRequest) *req, re_action_result *result, size_t *budget)
+static void inline_files(struct unary *u, const BJ_RE(GetActionResultRequest) * req,
+			 re_action_result *result, size_t *budget)
 {
 	for (size_t i = 0; i < req->n_inline_output_files; i++)
 		for (size_t j = 0; j < result->n_output_files; j++)
 			if (strcmp(req->inline_output_files[i], result->output_files[j]->path) == 0)
-				inline_blob(u, result->output_files[j]->digest, &result->output_files[j]->contents, budget);
+				inline_blob(u, result->output_files[j]->digest,
+					    &result->output_files[j]->contents, budget);
 }
 
 static int get_result(struct unary *u)
 {
-	const BJ_RE(GetActionResultRequest) *req = (const BJ_RE(GetActionResultRequest) *)u->request;
+	const BJ_RE(GetActionResultRequest) *req =
+		(const BJ_RE(GetActionResultRequest) *)u->request;
 	struct bj_cache_entry entry;
 	struct bj_digest action;
 	enum bj_digest_fn fn;
 	char text[BJ_DIGEST_STR_BYTES];
 	size_t budget = INLINE_MAX_BYTES;
-	int r = request_digest_fn((int)req->digest_function, "GetActionResultRequest.digest_function", &fn, &u->err);
+	int r = request_digest_fn((int)req->digest_function,
+				  "GetActionResultRequest.digest_function", &fn, &u->err);
 
 	if (r == 0)
-		r = bj_instance_check(bj_str_of(req->instance_name), "GetActionResultRequest.instance_name", &u->err);
+		r = bj_instance_check(bj_str_of(req->instance_name),
+				      "GetActionResultRequest.instance_name", &u->err);
 	if (r == 0)
-		r = bj_digest_from_pb(fn, req->action_digest, "GetActionResultRequest.action_digest", &action, &u->err);
+		r = bj_digest_from_pb(fn, req->action_digest,
+				      "GetActionResultRequest.action_digest", &action, &u->err);
 	if (r == 0)
-		r = bj_cache_get(u->services->opts.store, bj_str_of(req->instance_name), &action, u->arena, &entry, &u->err);
+		r = bj_cache_get(u->services->opts.store, bj_str_of(req->instance_name), &action,
+				 u->arena, &entry, &u->err);
 	if (r < 0)
 		return r;
-	if (r == BJ_CACHE_E_MISS || (entry.counts_as_violation && u->services->opts.fail_on_violation)) {
+	if (r == BJ_CACHE_E_MISS ||
+	    (entry.counts_as_violation && u->services->opts.fail_on_violation)) {
 		bj_digest_str(&action, text);
 		return bj_err_set(&u->err, BJ_NOT_FOUND, "no result of action %s is cached", text);
 	}
@@ -67,23 +78,30 @@ static int get_result(struct unary *u)
 
 static int update_result(struct unary *u)
 {
-	const BJ_RE(UpdateActionResultRequest) *req = (const BJ_RE(UpdateActionResultRequest) *)u->request;
+	const BJ_RE(UpdateActionResultRequest) *req =
+		(const BJ_RE(UpdateActionResultRequest) *)u->request;
 	struct bj_cache_entry entry = { .result = req->action_result, .origin = BJ_CACHE_UPLOADED };
 	struct bj_digest action;
 	enum bj_digest_fn fn;
-	int r = request_digest_fn((int)req->digest_function, "UpdateActionResultRequest.digest_function", &fn, &u->err);
+	int r = request_digest_fn((int)req->digest_function,
+				  "UpdateActionResultRequest.digest_function", &fn, &u->err);
 
 	if (r == 0)
-		r = bj_instance_check(bj_str_of(req->instance_name), "UpdateActionResultRequest.instance_name", &u->err);
+		r = bj_instance_check(bj_str_of(req->instance_name),
+				      "UpdateActionResultRequest.instance_name", &u->err);
 	if (r == 0)
-		r = bj_digest_from_pb(fn, req->action_digest, "UpdateActionResultRequest.action_digest", &action, &u->err);
+		r = bj_digest_from_pb(fn, req->action_digest,
+				      "UpdateActionResultRequest.action_digest", &action, &u->err);
 	if (r < 0)
 		return r;
 	if (!req->action_result)
-		return bj_err_set(&u->err, BJ_INVALID_ARGUMENT, "UpdateActionResultRequest.action_result is not set");
-	r = bj_result_check(u->services->opts.store, fn, req->action_result, u->arena, NULL, &u->err);
+		return bj_err_set(&u->err, BJ_INVALID_ARGUMENT,
+				  "UpdateActionResultRequest.action_result is not set");
+	r = bj_result_check(u->services->opts.store, fn, req->action_result, u->arena, NULL,
+			    &u->err);
 	if (r == 0)
-		r = bj_cache_put(u->services->opts.store, bj_str_of(req->instance_name), &action, &entry, u->arena, &u->err);
+		r = bj_cache_put(u->services->opts.store, bj_str_of(req->instance_name), &action,
+				 &entry, u->arena, &u->err);
 	u->reply = &req->action_result->base;
 	return r;
 }
@@ -92,7 +110,8 @@ static const struct unary_method get_method = {
 	&build__bazel__remote__execution__v2__get_action_result_request__descriptor, get_result
 };
 static const struct unary_method update_method = {
-	&build__bazel__remote__execution__v2__update_action_result_request__descriptor, update_result
+	&build__bazel__remote__execution__v2__update_action_result_request__descriptor,
+	update_result
 };
 
 static void on_get(struct bj_rpc_call *call, grpc_byte_buffer *request)
@@ -111,8 +130,10 @@ static const struct bj_rpc_handler update_handler = { .open = on_update };
 struct service_table service_action_cache(void)
 {
 	static const struct bj_rpc_method methods[] = {
-		{ "/build.bazel.remote.execution.v2.ActionCache/GetActionResult", BJ_RPC_UNARY, &get_handler, NULL },
-		{ "/build.bazel.remote.execution.v2.ActionCache/UpdateActionResult", BJ_RPC_UNARY, &update_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.ActionCache/GetActionResult", BJ_RPC_UNARY,
+		  &get_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.ActionCache/UpdateActionResult", BJ_RPC_UNARY,
+		  &update_handler, NULL },
 	};
 	return (struct service_table){ methods, BJ_ARRAY_LEN(methods) };
 }

@@ -5,7 +5,8 @@
 #include "grpc/health/v1/health.pb-c.h"
 
 /* Every Bazel up to 6 insists on 2.0; 2.3 is what the tests prove. */
-static void fill_versions(BJ_RE(ServerCapabilities) *caps, Build__Bazel__Semver__SemVer versions[2])
+static void fill_versions(BJ_RE(ServerCapabilities) * caps,
+			  Build__Bazel__Semver__SemVer versions[2])
 {
 	build__bazel__semver__sem_ver__init(&versions[0]);
 	versions[0].major = 2;
@@ -17,8 +18,9 @@ static void fill_versions(BJ_RE(ServerCapabilities) *caps, Build__Bazel__Semver_
 }
 
 /* Any priority is taken: the range says so, or clients refuse to send one. */
-static void fill_priorities(BJ_RE(PriorityCapabilities) *priorities, BJ_RE(PriorityCapabilities__PriorityRange) *range,
-			    BJ_RE(PriorityCapabilities__PriorityRange) **list)
+static void fill_priorities(BJ_RE(PriorityCapabilities) * priorities,
+			    BJ_RE(PriorityCapabilities__PriorityRange) * range,
+			    BJ_RE(PriorityCapabilities__PriorityRange) * *list)
 {
 	build__bazel__remote__execution__v2__priority_capabilities__init(priorities);
 	build__bazel__remote__execution__v2__priority_capabilities__priority_range__init(range);
@@ -32,19 +34,26 @@ static void fill_priorities(BJ_RE(PriorityCapabilities) *priorities, BJ_RE(Prior
 static void on_capabilities(struct bj_rpc_call *call, grpc_byte_buffer *request)
 {
 	const struct bj_services *services = bj_rpc_svc(call);
-	BJ_RE(ServerCapabilities) caps = BUILD__BAZEL__REMOTE__EXECUTION__V2__SERVER_CAPABILITIES__INIT;
-	BJ_RE(CacheCapabilities) cache = BUILD__BAZEL__REMOTE__EXECUTION__V2__CACHE_CAPABILITIES__INIT;
-	BJ_RE(ExecutionCapabilities) execution = BUILD__BAZEL__REMOTE__EXECUTION__V2__EXECUTION_CAPABILITIES__INIT;
-	BJ_RE(ActionCacheUpdateCapabilities) update = BUILD__BAZEL__REMOTE__EXECUTION__V2__ACTION_CACHE_UPDATE_CAPABILITIES__INIT;
-	BJ_RE(DigestFunction__Value) functions[] = { BUILD__BAZEL__REMOTE__EXECUTION__V2__DIGEST_FUNCTION__VALUE__SHA256 };
+	BJ_RE(ServerCapabilities)
+	caps = BUILD__BAZEL__REMOTE__EXECUTION__V2__SERVER_CAPABILITIES__INIT;
+	BJ_RE(CacheCapabilities)
+	cache = BUILD__BAZEL__REMOTE__EXECUTION__V2__CACHE_CAPABILITIES__INIT;
+	BJ_RE(ExecutionCapabilities)
+	execution = BUILD__BAZEL__REMOTE__EXECUTION__V2__EXECUTION_CAPABILITIES__INIT;
+	BJ_RE(ActionCacheUpdateCapabilities)
+	update = BUILD__BAZEL__REMOTE__EXECUTION__V2__ACTION_CACHE_UPDATE_CAPABILITIES__INIT;
+	BJ_RE(DigestFunction__Value)
+	functions[] = { BUILD__BAZEL__REMOTE__EXECUTION__V2__DIGEST_FUNCTION__VALUE__SHA256 };
 	BJ_RE(PriorityCapabilities) priorities;
 	BJ_RE(PriorityCapabilities__PriorityRange) range, *ranges;
 	Build__Bazel__Semver__SemVer versions[2];
 	struct bj_err err = BJ_ERR_NULL;
 	ProtobufCMessage *ignored;
 
-	if (bj_rpc_unpack(request, &build__bazel__remote__execution__v2__get_capabilities_request__descriptor, bj_rpc_arena(call),
-			  &ignored, &err) < 0) {
+	if (bj_rpc_unpack(
+		    request,
+		    &build__bazel__remote__execution__v2__get_capabilities_request__descriptor,
+		    bj_rpc_arena(call), &ignored, &err) < 0) {
 		bj_rpc_fail(call, &err);
 		return;
 	}
@@ -77,15 +86,18 @@ static void on_health_check(struct bj_rpc_call *call, grpc_byte_buffer *request)
 	struct bj_err err = BJ_ERR_NULL;
 	ProtobufCMessage *message;
 
-	if (bj_rpc_unpack(request, &grpc__health__v1__health_check_request__descriptor, bj_rpc_arena(call), &message, &err) < 0) {
+	if (bj_rpc_unpack(request, &grpc__health__v1__health_check_request__descriptor,
+			  bj_rpc_arena(call), &message, &err) < 0) {
 		bj_rpc_fail(call, &err);
 		return;
 	}
 	const char *name = ((Grpc__Health__V1__HealthCheckRequest *)message)->service;
 
 	/* The whole server, or any of our packages: they are up together. */
-	if (name[0] && strncmp(name, "build.bazel.remote.execution.v2.", 32) != 0 && strcmp(name, "google.bytestream.ByteStream") != 0) {
-		(void)bj_err_set(&err, BJ_NOT_FOUND, "service: \"%.200s\" is not one of this server's", name);
+	if (name[0] && strncmp(name, "build.bazel.remote.execution.v2.", 32) != 0 &&
+	    strcmp(name, "google.bytestream.ByteStream") != 0) {
+		(void)bj_err_set(&err, BJ_NOT_FOUND,
+				 "service: \"%.200s\" is not one of this server's", name);
 		bj_rpc_fail(call, &err);
 		return;
 	}
@@ -99,7 +111,8 @@ static const struct bj_rpc_handler health_handler = { .open = on_health_check };
 struct service_table service_capabilities(void)
 {
 	static const struct bj_rpc_method methods[] = {
-		{ "/build.bazel.remote.execution.v2.Capabilities/GetCapabilities", BJ_RPC_UNARY, &capabilities_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.Capabilities/GetCapabilities", BJ_RPC_UNARY,
+		  &capabilities_handler, NULL },
 	};
 	return (struct service_table){ methods, BJ_ARRAY_LEN(methods) };
 }

@@ -19,7 +19,8 @@ static Google__Rpc__Status *status_pb(struct unary *u, const struct bj_err *err)
 	google__rpc__status__init(status);
 	status->code = (int32_t)err->code;
 	if (bj_err_is_set(err)) {
-		char *text = bj_str_dup(u->arena, bj_str_printable(u->arena, bj_str_of(err->msg), sizeof(err->msg)));
+		char *text = bj_str_dup(u->arena, bj_str_printable(u->arena, bj_str_of(err->msg),
+								   sizeof(err->msg)));
 
 		if (text)
 			status->message = text;
@@ -31,10 +32,13 @@ static Google__Rpc__Status *status_pb(struct unary *u, const struct bj_err *err)
 
 static int find_missing(struct unary *u)
 {
-	const BJ_RE(FindMissingBlobsRequest) *req = (const BJ_RE(FindMissingBlobsRequest) *)u->request;
-	BJ_RE(FindMissingBlobsResponse) *reply = BJ_ARENA_NEW(u->arena, BJ_RE(FindMissingBlobsResponse));
+	const BJ_RE(FindMissingBlobsRequest) *req =
+		(const BJ_RE(FindMissingBlobsRequest) *)u->request;
+	BJ_RE(FindMissingBlobsResponse) *reply =
+		BJ_ARENA_NEW(u->arena, BJ_RE(FindMissingBlobsResponse));
 	enum bj_digest_fn fn;
-	int r = request_digest_fn((int)req->digest_function, "FindMissingBlobsRequest.digest_function", &fn, &u->err);
+	int r = request_digest_fn((int)req->digest_function,
+				  "FindMissingBlobsRequest.digest_function", &fn, &u->err);
 
 	if (r < 0)
 		return r;
@@ -53,7 +57,8 @@ static int find_missing(struct unary *u)
 		if (r < 0)
 			return r;
 		if (!bj_store_has(u->services->opts.store, &digest))
-			reply->missing_blob_digests[reply->n_missing_blob_digests++] = req->blob_digests[i];
+			reply->missing_blob_digests[reply->n_missing_blob_digests++] =
+				req->blob_digests[i];
 	}
 	u->reply = &reply->base;
 	return 0;
@@ -62,7 +67,8 @@ static int find_missing(struct unary *u)
 /* ---- BatchUpdateBlobs ---- */
 
 /* The error is this blob's own status. */
-static int update_one(struct unary *u, enum bj_digest_fn fn, const BJ_RE(BatchUpdateBlobsRequest__Request) *req, size_t i,
+static int update_one(struct unary *u, enum bj_digest_fn fn,
+		      const BJ_RE(BatchUpdateBlobsRequest__Request) * req, size_t i,
 		      struct bj_err *err)
 {
 	struct bj_digest digest;
@@ -70,26 +76,32 @@ static int update_one(struct unary *u, enum bj_digest_fn fn, const BJ_RE(BatchUp
 
 	(void)snprintf(what, sizeof(what), "requests[%zu].digest", i);
 	if (req->compressor != BUILD__BAZEL__REMOTE__EXECUTION__V2__COMPRESSOR__VALUE__IDENTITY)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "requests[%zu].compressor: only IDENTITY is supported", i);
+		return bj_err_set(err, BJ_INVALID_ARGUMENT,
+				  "requests[%zu].compressor: only IDENTITY is supported", i);
 	int r = bj_digest_from_pb(fn, req->digest, what, &digest, err);
 
 	return r < 0 ? r
-		     : bj_store_put(u->services->opts.store, fn, bj_str_n(req->data.data, req->data.len), &digest, NULL, err);
+		     : bj_store_put(u->services->opts.store, fn,
+				    bj_str_n(req->data.data, req->data.len), &digest, NULL, err);
 }
 
-static int update_all(struct unary *u, enum bj_digest_fn fn, const BJ_RE(BatchUpdateBlobsRequest) *req,
-		      BJ_RE(BatchUpdateBlobsResponse) *reply)
+static int update_all(struct unary *u, enum bj_digest_fn fn,
+		      const BJ_RE(BatchUpdateBlobsRequest) * req,
+		      BJ_RE(BatchUpdateBlobsResponse) * reply)
 {
-	reply->responses = BJ_ARENA_ARRAY(u->arena, BJ_RE(BatchUpdateBlobsResponse__Response) *, req->n_requests);
+	reply->responses = BJ_ARENA_ARRAY(u->arena, BJ_RE(BatchUpdateBlobsResponse__Response) *,
+					  req->n_requests);
 	if (!reply->responses)
 		return no_memory(u);
 	for (size_t i = 0; i < req->n_requests; i++) {
-		BJ_RE(BatchUpdateBlobsResponse__Response) *one = BJ_ARENA_NEW(u->arena, BJ_RE(BatchUpdateBlobsResponse__Response));
+		BJ_RE(BatchUpdateBlobsResponse__Response) *one =
+			BJ_ARENA_NEW(u->arena, BJ_RE(BatchUpdateBlobsResponse__Response));
 		struct bj_err err = BJ_ERR_NULL;
 
 		if (!one)
 			return no_memory(u);
-		build__bazel__remote__execution__v2__batch_update_blobs_response__response__init(one);
+		build__bazel__remote__execution__v2__batch_update_blobs_response__response__init(
+			one);
 		if (update_one(u, fn, req->requests[i], i, &err) == 0)
 			bj_assert(!bj_err_is_set(&err));
 		one->digest = req->requests[i]->digest;
@@ -103,11 +115,14 @@ static int update_all(struct unary *u, enum bj_digest_fn fn, const BJ_RE(BatchUp
 
 static int batch_update(struct unary *u)
 {
-	const BJ_RE(BatchUpdateBlobsRequest) *req = (const BJ_RE(BatchUpdateBlobsRequest) *)u->request;
-	BJ_RE(BatchUpdateBlobsResponse) *reply = BJ_ARENA_NEW(u->arena, BJ_RE(BatchUpdateBlobsResponse));
+	const BJ_RE(BatchUpdateBlobsRequest) *req =
+		(const BJ_RE(BatchUpdateBlobsRequest) *)u->request;
+	BJ_RE(BatchUpdateBlobsResponse) *reply =
+		BJ_ARENA_NEW(u->arena, BJ_RE(BatchUpdateBlobsResponse));
 	enum bj_digest_fn fn;
 	uint64_t total = 0;
-	int r = request_digest_fn((int)req->digest_function, "BatchUpdateBlobsRequest.digest_function", &fn, &u->err);
+	int r = request_digest_fn((int)req->digest_function,
+				  "BatchUpdateBlobsRequest.digest_function", &fn, &u->err);
 
 	if (r < 0)
 		return r;
@@ -115,7 +130,8 @@ static int batch_update(struct unary *u)
 	for (size_t i = 0; i < req->n_requests; i++)
 		total += req->requests[i]->data.len;
 	if (total > BJ_MAX_BATCH_BYTES)
-		return bj_err_set(&u->err, BJ_INVALID_ARGUMENT, "requests: %llu bytes are above max_batch_total_size_bytes, %d",
+		return bj_err_set(&u->err, BJ_INVALID_ARGUMENT,
+				  "requests: %llu bytes are above max_batch_total_size_bytes, %d",
 				  (unsigned long long)total, BJ_MAX_BATCH_BYTES);
 	if (!reply)
 		return no_memory(u);
@@ -127,12 +143,14 @@ static int batch_update(struct unary *u)
 
 /* ---- BatchReadBlobs ---- */
 
-static int read_one(struct unary *u, const struct bj_digest *digest, BJ_RE(BatchReadBlobsResponse__Response) *one)
+static int read_one(struct unary *u, const struct bj_digest *digest,
+		    BJ_RE(BatchReadBlobsResponse__Response) * one)
 {
 	struct bj_err err = BJ_ERR_NULL;
 	char text[BJ_DIGEST_STR_BYTES];
 	struct bj_str data;
-	int r = bj_store_read(u->services->opts.store, digest, BJ_MAX_BATCH_BYTES, &data, u->arena, &err);
+	int r = bj_store_read(u->services->opts.store, digest, BJ_MAX_BATCH_BYTES, &data, u->arena,
+			      &err);
 
 	if (r == 0)
 		one->data = (ProtobufCBinaryData){ data.len, (uint8_t *)(uintptr_t)data.ptr };
@@ -145,14 +163,16 @@ static int read_one(struct unary *u, const struct bj_digest *digest, BJ_RE(Batch
 	return one->status ? 0 : no_memory(u);
 }
 
-static int read_all(struct unary *u, const BJ_RE(BatchReadBlobsRequest) *req, const struct bj_digest *digests,
-		    BJ_RE(BatchReadBlobsResponse) *reply)
+static int read_all(struct unary *u, const BJ_RE(BatchReadBlobsRequest) * req,
+		    const struct bj_digest *digests, BJ_RE(BatchReadBlobsResponse) * reply)
 {
-	reply->responses = BJ_ARENA_ARRAY(u->arena, BJ_RE(BatchReadBlobsResponse__Response) *, req->n_digests);
+	reply->responses =
+		BJ_ARENA_ARRAY(u->arena, BJ_RE(BatchReadBlobsResponse__Response) *, req->n_digests);
 	if (!reply->responses)
 		return no_memory(u);
 	for (size_t i = 0; i < req->n_digests; i++) {
-		BJ_RE(BatchReadBlobsResponse__Response) *one = BJ_ARENA_NEW(u->arena, BJ_RE(BatchReadBlobsResponse__Response));
+		BJ_RE(BatchReadBlobsResponse__Response) *one =
+			BJ_ARENA_NEW(u->arena, BJ_RE(BatchReadBlobsResponse__Response));
 
 		if (!one)
 			return no_memory(u);
@@ -170,11 +190,13 @@ static int read_all(struct unary *u, const BJ_RE(BatchReadBlobsRequest) *req, co
 static int batch_read(struct unary *u)
 {
 	const BJ_RE(BatchReadBlobsRequest) *req = (const BJ_RE(BatchReadBlobsRequest) *)u->request;
-	BJ_RE(BatchReadBlobsResponse) *reply = BJ_ARENA_NEW(u->arena, BJ_RE(BatchReadBlobsResponse));
+	BJ_RE(BatchReadBlobsResponse) *reply =
+		BJ_ARENA_NEW(u->arena, BJ_RE(BatchReadBlobsResponse));
 	struct bj_digest *digests = BJ_ARENA_ARRAY(u->arena, struct bj_digest, req->n_digests);
 	enum bj_digest_fn fn;
 	uint64_t total = 0;
-	int r = request_digest_fn((int)req->digest_function, "BatchReadBlobsRequest.digest_function", &fn, &u->err);
+	int r = request_digest_fn((int)req->digest_function,
+				  "BatchReadBlobsRequest.digest_function", &fn, &u->err);
 
 	if (r == 0 && (!reply || !digests))
 		r = no_memory(u);
@@ -190,7 +212,8 @@ static int batch_read(struct unary *u)
 		return r;
 	/* Spec: INVALID_ARGUMENT "The client attempted to read more than the server supported limit." */
 	if (total > BJ_MAX_BATCH_BYTES)
-		return bj_err_set(&u->err, BJ_INVALID_ARGUMENT, "digests: %llu bytes are above max_batch_total_size_bytes, %d",
+		return bj_err_set(&u->err, BJ_INVALID_ARGUMENT,
+				  "digests: %llu bytes are above max_batch_total_size_bytes, %d",
 				  (unsigned long long)total, BJ_MAX_BATCH_BYTES);
 	build__bazel__remote__execution__v2__batch_read_blobs_response__init(reply);
 	r = read_all(u, req, digests, reply);
@@ -232,12 +255,12 @@ static const struct bj_rpc_handler batch_read_handler = { .open = on_batch_read 
 struct service_table service_cas(void)
 {
 	static const struct bj_rpc_method methods[] = {
-		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/FindMissingBlobs", BJ_RPC_UNARY,
-		  &find_missing_handler, NULL },
-		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/BatchUpdateBlobs", BJ_RPC_UNARY,
-		  &batch_update_handler, NULL },
-		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/BatchReadBlobs", BJ_RPC_UNARY,
-		  &batch_read_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/FindMissingBlobs",
+		  BJ_RPC_UNARY, &find_missing_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/BatchUpdateBlobs",
+		  BJ_RPC_UNARY, &batch_update_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/BatchReadBlobs",
+		  BJ_RPC_UNARY, &batch_read_handler, NULL },
 	};
 	return (struct service_table){ methods, BJ_ARRAY_LEN(methods) };
 }

@@ -5,9 +5,9 @@
  * The engine tells states on its own thread; each is posted to the call's loop and sent when the one before has been taken. The last one has
  * done = true, and then the stream ends OK: spec, "Errors discovered … are communicated in ExecuteResponse.status", Operation.error is never set.
  */
+#include "executor/action/response.h"
 #include "executor/base/clock.h"
 #include "executor/base/pb.h"
-#include "executor/action/response.h"
 #include "executor/service/resource.h"
 #include "executor/service/service-internal.h"
 #include "google/longrunning/operations.pb-c.h"
@@ -37,11 +37,13 @@ static bool send_operation(struct watching *w, const struct bj_update *update)
 
 	bj_arena_init(&arena, SEND_ARENA_BYTES);
 	op.name = (char *)(uintptr_t)update->name;
-	op.metadata = any_of(&arena, "build.bazel.remote.execution.v2.ExecuteOperationMetadata", update->metadata);
+	op.metadata = any_of(&arena, "build.bazel.remote.execution.v2.ExecuteOperationMetadata",
+			     update->metadata);
 	if (update->stage == BJ_STAGE_COMPLETED) {
 		op.done = true;
 		op.result_case = GOOGLE__LONGRUNNING__OPERATION__RESULT_RESPONSE;
-		op.response = any_of(&arena, "build.bazel.remote.execution.v2.ExecuteResponse", update->response);
+		op.response = any_of(&arena, "build.bazel.remote.execution.v2.ExecuteResponse",
+				     update->response);
 	}
 	ok = op.metadata && (!op.done || op.response) && bj_rpc_send_msg(w->call, &op.base);
 	bj_arena_deinit(&arena);
@@ -60,7 +62,8 @@ static void flush(struct watching *w)
 	w->n_pending--;
 	memmove(w->pending, w->pending + 1, w->n_pending * sizeof(*w->pending));
 	if (!ok) {
-		(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for an operation's state");
+		(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED,
+				 "out of memory for an operation's state");
 		bj_rpc_fail(w->call, &err);
 		w->is_done_sent = true;
 	} else if (update->stage == BJ_STAGE_COMPLETED) {
@@ -111,17 +114,21 @@ static struct watching *watching_new(struct bj_rpc_call *call)
 	return w;
 }
 
-static int submit(struct watching *w, const BJ_RE(ExecuteRequest) *req, struct bj_err *err)
+static int submit(struct watching *w, const BJ_RE(ExecuteRequest) * req, struct bj_err *err)
 {
 	struct bj_services *services = bj_rpc_svc(w->call);
-	struct bj_submit s = { .priority = req->execution_policy ? req->execution_policy->priority : 0 };
+	struct bj_submit s = { .priority = req->execution_policy ? req->execution_policy->priority
+								 : 0 };
 	enum bj_digest_fn fn;
-	int r = request_digest_fn((int)req->digest_function, "ExecuteRequest.digest_function", &fn, err);
+	int r = request_digest_fn((int)req->digest_function, "ExecuteRequest.digest_function", &fn,
+				  err);
 
 	if (r == 0)
-		r = bj_instance_check(bj_str_of(req->instance_name), "ExecuteRequest.instance_name", err);
+		r = bj_instance_check(bj_str_of(req->instance_name), "ExecuteRequest.instance_name",
+				      err);
 	if (r == 0)
-		r = bj_digest_from_pb(fn, req->action_digest, "ExecuteRequest.action_digest", &s.request.action, err);
+		r = bj_digest_from_pb(fn, req->action_digest, "ExecuteRequest.action_digest",
+				      &s.request.action, err);
 	if (r < 0)
 		return r;
 	s.request.instance = bj_str_of(req->instance_name);
@@ -141,8 +148,9 @@ static void on_execute(struct bj_rpc_call *call, grpc_byte_buffer *request)
 	if (!w)
 		r = bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
 	else
-		r = bj_rpc_unpack(request, &build__bazel__remote__execution__v2__execute_request__descriptor, bj_rpc_arena(call),
-				  &message, &err);
+		r = bj_rpc_unpack(request,
+				  &build__bazel__remote__execution__v2__execute_request__descriptor,
+				  bj_rpc_arena(call), &message, &err);
 	if (r == 0)
 		r = submit(w, (const BJ_RE(ExecuteRequest) *)message, &err);
 	if (r < 0)
@@ -160,11 +168,14 @@ static void on_wait(struct bj_rpc_call *call, grpc_byte_buffer *request)
 	if (!w)
 		r = bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
 	else
-		r = bj_rpc_unpack(request, &build__bazel__remote__execution__v2__wait_execution_request__descriptor, bj_rpc_arena(call),
-				  &message, &err);
+		r = bj_rpc_unpack(
+			request,
+			&build__bazel__remote__execution__v2__wait_execution_request__descriptor,
+			bj_rpc_arena(call), &message, &err);
 	if (r == 0)
-		r = bj_engine_wait(services->opts.engine, bj_str_of(((const BJ_RE(WaitExecutionRequest) *)message)->name), on_update, w,
-				   &w->waiter, &err);
+		r = bj_engine_wait(services->opts.engine,
+				   bj_str_of(((const BJ_RE(WaitExecutionRequest) *)message)->name),
+				   on_update, w, &w->waiter, &err);
 	if (r < 0)
 		bj_rpc_fail(call, &err);
 }
@@ -194,14 +205,20 @@ static void on_closed(struct bj_rpc_call *call, const struct bj_rpc_status *stat
 	w->n_pending = 0;
 }
 
-static const struct bj_rpc_handler execute_handler = { .open = on_execute, .sent = on_sent, .closed = on_closed };
-static const struct bj_rpc_handler wait_handler = { .open = on_wait, .sent = on_sent, .closed = on_closed };
+static const struct bj_rpc_handler execute_handler = { .open = on_execute,
+						       .sent = on_sent,
+						       .closed = on_closed };
+static const struct bj_rpc_handler wait_handler = { .open = on_wait,
+						    .sent = on_sent,
+						    .closed = on_closed };
 
 struct service_table service_execution(void)
 {
 	static const struct bj_rpc_method methods[] = {
-		{ "/build.bazel.remote.execution.v2.Execution/Execute", BJ_RPC_SERVER_STREAM, &execute_handler, NULL },
-		{ "/build.bazel.remote.execution.v2.Execution/WaitExecution", BJ_RPC_SERVER_STREAM, &wait_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.Execution/Execute", BJ_RPC_SERVER_STREAM,
+		  &execute_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.Execution/WaitExecution", BJ_RPC_SERVER_STREAM,
+		  &wait_handler, NULL },
 	};
 	return (struct service_table){ methods, BJ_ARRAY_LEN(methods) };
 }

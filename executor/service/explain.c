@@ -20,7 +20,8 @@ static Belljar__V1__StoredReport *stored_pb(struct unary *u, const struct bj_sto
 
 	/* What was packed by this process unpacks again: a failure here is want of memory. */
 	if (!pb || !finished ||
-	    bj_pb_unpack(r->packed, &belljar__v1__sandbox_report__descriptor, u->arena, &message, &u->err) < 0)
+	    bj_pb_unpack(r->packed, &belljar__v1__sandbox_report__descriptor, u->arena, &message,
+			 &u->err) < 0)
 		return NULL;
 	Belljar__V1__SandboxReport *report = (Belljar__V1__SandboxReport *)message;
 
@@ -43,7 +44,8 @@ static Belljar__V1__StoredReport *stored_pb(struct unary *u, const struct bj_sto
 	return pb;
 }
 
-static int fill(struct unary *u, const struct bj_stored_report *list, size_t n, Belljar__V1__ListReportsResponse *reply)
+static int fill(struct unary *u, const struct bj_stored_report *list, size_t n,
+		Belljar__V1__ListReportsResponse *reply)
 {
 	size_t bytes = 0;
 
@@ -64,7 +66,8 @@ static int fill(struct unary *u, const struct bj_stored_report *list, size_t n, 
 
 static int list_reports(struct unary *u)
 {
-	const Belljar__V1__ListReportsRequest *req = (const Belljar__V1__ListReportsRequest *)u->request;
+	const Belljar__V1__ListReportsRequest *req =
+		(const Belljar__V1__ListReportsRequest *)u->request;
 	struct bj_reports_query query = {
 		.target = bj_str_of(req->target),
 		.mnemonic = bj_str_of(req->mnemonic),
@@ -74,10 +77,13 @@ static int list_reports(struct unary *u)
 		.only_violations = req->only_violations,
 		.limit = req->limit ? req->limit : DEFAULT_LIMIT,
 	};
-	Belljar__V1__ListReportsResponse *reply = BJ_ARENA_NEW(u->arena, Belljar__V1__ListReportsResponse);
+	Belljar__V1__ListReportsResponse *reply =
+		BJ_ARENA_NEW(u->arena, Belljar__V1__ListReportsResponse);
 	struct bj_stored_report *list;
 	size_t n;
-	int r = reply ? bj_reports_find(u->services->opts.reports, &query, u->arena, &list, &n, &u->err) : no_memory(u);
+	int r = reply ? bj_reports_find(u->services->opts.reports, &query, u->arena, &list, &n,
+					&u->err)
+		      : no_memory(u);
 
 	if (r < 0)
 		return r;
@@ -87,7 +93,8 @@ static int list_reports(struct unary *u)
 	return r;
 }
 
-static const struct unary_method list_method = { &belljar__v1__list_reports_request__descriptor, list_reports };
+static const struct unary_method list_method = { &belljar__v1__list_reports_request__descriptor,
+						 list_reports };
 
 static void on_list(struct bj_rpc_call *call, grpc_byte_buffer *request)
 {

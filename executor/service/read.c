@@ -18,10 +18,10 @@ struct reading {
 	struct bj_services *services;
 	struct bj_digest digest;
 	uint64_t offset, end; /* bytes still to be sent: [offset, end) */
-	int fd;               /* -EBADF before the first chunk */
+	int fd;		      /* -EBADF before the first chunk */
 	grpc_slice chunk;     /* read, on its way to the loop */
-	bool is_busy;         /* a pool job owns fd and chunk; loop thread */
-	bool is_over;         /* closed() came while it did */
+	bool is_busy;	      /* a pool job owns fd and chunk; loop thread */
+	bool is_over;	      /* closed() came while it did */
 	struct bj_err err;
 };
 
@@ -62,7 +62,9 @@ static void on_chunk(struct bj_rpc_call *call, void *arg)
 
 		rd->chunk = grpc_empty_slice();
 		rd->offset += n;
-		(void)bj_rpc_send(call, slices, 2); /* refused only after a cancel, which ends the call by itself */
+		(void)bj_rpc_send(
+			call, slices,
+			2); /* refused only after a cancel, which ends the call by itself */
 		if (rd->offset == rd->end)
 			bj_rpc_finish(call, NULL);
 	}
@@ -87,14 +89,16 @@ static int read_chunk(struct reading *rd)
 	grpc_slice chunk = grpc_slice_malloc(want);
 
 	while (got < want) {
-		ssize_t n = pread(rd->fd, GRPC_SLICE_START_PTR(chunk) + got, want - got, (off_t)(rd->offset + got));
+		ssize_t n = pread(rd->fd, GRPC_SLICE_START_PTR(chunk) + got, want - got,
+				  (off_t)(rd->offset + got));
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
 			grpc_slice_unref(chunk);
 			return n < 0 ? bj_err_errno(&rd->err, errno, "read a blob")
-				     : bj_err_set(&rd->err, BJ_DATA_LOSS, "a blob is shorter than its digest says");
+				     : bj_err_set(&rd->err, BJ_DATA_LOSS,
+						  "a blob is shorter than its digest says");
 		}
 		got += (size_t)n;
 	}
@@ -133,17 +137,22 @@ static void pump(struct reading *rd)
  * Spec of ReadRequest: read_offset "negative or larger than the size: OUT_OF_RANGE"; read_limit "zero: no limit; negative: error".
  * A read at exactly the end gives nothing and is fine.
  */
-static int check_range(struct reading *rd, const Google__Bytestream__ReadRequest *req, struct bj_err *err)
+static int check_range(struct reading *rd, const Google__Bytestream__ReadRequest *req,
+		       struct bj_err *err)
 {
 	uint64_t size = rd->digest.size_bytes;
 
 	if (req->read_limit < 0)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "read_limit is negative: %lld", (long long)req->read_limit);
+		return bj_err_set(err, BJ_INVALID_ARGUMENT, "read_limit is negative: %lld",
+				  (long long)req->read_limit);
 	if (req->read_offset < 0 || (uint64_t)req->read_offset > size)
-		return bj_err_set(err, BJ_OUT_OF_RANGE, "read_offset %lld is outside of a blob of %llu bytes",
+		return bj_err_set(err, BJ_OUT_OF_RANGE,
+				  "read_offset %lld is outside of a blob of %llu bytes",
 				  (long long)req->read_offset, (unsigned long long)size);
 	rd->offset = (uint64_t)req->read_offset;
-	rd->end = req->read_limit > 0 ? rd->offset + BJ_MIN((uint64_t)req->read_limit, size - rd->offset) : size;
+	rd->end = req->read_limit > 0
+			  ? rd->offset + BJ_MIN((uint64_t)req->read_limit, size - rd->offset)
+			  : size;
 	return 0;
 }
 
@@ -151,11 +160,13 @@ static int start(struct reading *rd, grpc_byte_buffer *request, struct bj_err *e
 {
 	struct bj_resource resource;
 	ProtobufCMessage *message;
-	int r = bj_rpc_unpack(request, &google__bytestream__read_request__descriptor, bj_rpc_arena(rd->call), &message, err);
+	int r = bj_rpc_unpack(request, &google__bytestream__read_request__descriptor,
+			      bj_rpc_arena(rd->call), &message, err);
 
 	if (r < 0)
 		return r;
-	const Google__Bytestream__ReadRequest *req = (const Google__Bytestream__ReadRequest *)message;
+	const Google__Bytestream__ReadRequest *req =
+		(const Google__Bytestream__ReadRequest *)message;
 
 	r = bj_resource_parse_read(bj_str_of(req->resource_name), &resource, err);
 	if (r < 0)
@@ -189,7 +200,10 @@ static void on_open(struct bj_rpc_call *call, grpc_byte_buffer *request)
 		bj_rpc_fail(call, &err);
 		return;
 	}
-	*rd = (struct reading){ .call = call, .services = bj_rpc_svc(call), .fd = -EBADF, .chunk = grpc_empty_slice() };
+	*rd = (struct reading){ .call = call,
+				.services = bj_rpc_svc(call),
+				.fd = -EBADF,
+				.chunk = grpc_empty_slice() };
 	bj_rpc_set_data(call, rd);
 	if (start(rd, request, &err) < 0)
 		bj_rpc_fail(call, &err);
@@ -219,7 +233,9 @@ static void on_closed(struct bj_rpc_call *call, const struct bj_rpc_status *stat
 		release(rd);
 }
 
-static const struct bj_rpc_handler read_handler = { .open = on_open, .sent = on_sent, .closed = on_closed };
+static const struct bj_rpc_handler read_handler = { .open = on_open,
+						    .sent = on_sent,
+						    .closed = on_closed };
 
 struct service_table service_read(void)
 {

@@ -20,7 +20,8 @@ static bool is(struct bj_str s, const char *word)
 static bool is_reserved(struct bj_str s)
 {
 	static const char *const words[] = {
-		"blobs", "uploads", "actions", "actionResults", "operations", "capabilities", "compressed-blobs",
+		"blobs",      "uploads",      "actions",	  "actionResults",
+		"operations", "capabilities", "compressed-blobs",
 	};
 
 	for (size_t i = 0; i < BJ_ARRAY_LEN(words); i++)
@@ -58,7 +59,8 @@ static int split(struct bj_str name, struct segments *out, struct bj_err *err)
 }
 
 /* All before @first: the instance. Its segments are not empty, or two names would mean one instance. */
-static int take_instance(struct bj_str name, const struct segments *seg, size_t first, struct bj_str *out, struct bj_err *err)
+static int take_instance(struct bj_str name, const struct segments *seg, size_t first,
+			 struct bj_str *out, struct bj_err *err)
 {
 	for (size_t i = 0; i < first; i++)
 		if (seg->s[i].len == 0)
@@ -74,12 +76,13 @@ static int take_instance(struct bj_str name, const struct segments *seg, size_t 
 }
 
 /* [{function}/]{hash}/{size} at @at. @out_end: the segment after. */
-static int take_digest(struct bj_str name, const struct segments *seg, size_t at, struct bj_digest *out, size_t *out_end,
-		       struct bj_err *err)
+static int take_digest(struct bj_str name, const struct segments *seg, size_t at,
+		       struct bj_digest *out, size_t *out_end, struct bj_err *err)
 {
 	int64_t size;
 
-	if (at < seg->n && bj_digest_fn_name(BJ_DIGEST_SHA256) && is(seg->s[at], bj_digest_fn_name(BJ_DIGEST_SHA256)))
+	if (at < seg->n && bj_digest_fn_name(BJ_DIGEST_SHA256) &&
+	    is(seg->s[at], bj_digest_fn_name(BJ_DIGEST_SHA256)))
 		at++;
 	if (at + 2 > seg->n)
 		return refuse(name, "has no {hash}/{size} after \"blobs\"", err);
@@ -98,12 +101,15 @@ static size_t find_reserved(const struct segments *seg)
 	return i;
 }
 
-static int check_keyword(struct bj_str name, const struct segments *seg, size_t at, const char *word, struct bj_err *err)
+static int check_keyword(struct bj_str name, const struct segments *seg, size_t at,
+			 const char *word, struct bj_err *err)
 {
 	char why[64];
 
 	if (at < seg->n && is(seg->s[at], "compressed-blobs"))
-		return bj_err_set(err, BJ_UNIMPLEMENTED, "resource_name: compressed blobs are not supported, nor advertised");
+		return bj_err_set(
+			err, BJ_UNIMPLEMENTED,
+			"resource_name: compressed blobs are not supported, nor advertised");
 	if (at < seg->n && is(seg->s[at], word))
 		return 0;
 	(void)snprintf(why, sizeof(why), "has no \"%s\" segment where it should be", word);
@@ -166,7 +172,9 @@ int bj_instance_check(struct bj_str instance, const char *what, struct bj_err *e
 
 		if (segment.len == 0 || is_reserved(segment))
 			return bj_err_set(err, BJ_INVALID_ARGUMENT,
-					  "%s: an instance name has no empty segment and none of the reserved words (blobs, uploads …)", what);
+					  "%s: an instance name has no empty segment and none of "
+					  "the reserved words (blobs, uploads …)",
+					  what);
 	} while (rest.ptr);
 	return 0;
 }

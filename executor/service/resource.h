@@ -13,13 +13,15 @@
 
 struct bj_resource {
 	struct bj_str instance; /* borrows from the name */
-	struct bj_str uuid;     /* write only */
+	struct bj_str uuid;	/* write only */
 	struct bj_digest digest;
 };
 
 /** Return: 0; -INVALID_ARGUMENT quoting the name and saying what is wrong; -UNIMPLEMENTED for compressed-blobs. */
-BJ_MUST_USE int bj_resource_parse_read(struct bj_str name, struct bj_resource *out, struct bj_err *err);
-BJ_MUST_USE int bj_resource_parse_write(struct bj_str name, struct bj_resource *out, struct bj_err *err);
+BJ_MUST_USE int bj_resource_parse_read(struct bj_str name, struct bj_resource *out,
+				       struct bj_err *err);
+BJ_MUST_USE int bj_resource_parse_write(struct bj_str name, struct bj_resource *out,
+					struct bj_err *err);
 /** Instance names of other requests follow the same rule. @what names the field. */
 BJ_MUST_USE int bj_instance_check(struct bj_str instance, const char *what, struct bj_err *err);
 

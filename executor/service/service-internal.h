@@ -21,7 +21,7 @@ struct unary {
 	const struct unary_method *method;
 	struct bj_arena *arena;
 	const ProtobufCMessage *request;
-	ProtobufCMessage *reply;   /* set by work() on success */
+	ProtobufCMessage *reply; /* set by work() on success */
 	struct bj_err err;
 };
 
@@ -32,14 +32,17 @@ struct unary_method {
 };
 
 /** open() for a handler whose methods are unary_methods: unpacks, goes to the pool, comes back, replies. */
-void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request, const struct unary_method *method);
+void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request,
+		const struct unary_method *method);
 
 /* ---- request parts ---- */
 
 /** Our only function is SHA-256; unset means it, by the length of its hashes. Return: 0 or -INVALID_ARGUMENT naming @field. */
-BJ_MUST_USE int request_digest_fn(int value, const char *field, enum bj_digest_fn *out_fn, struct bj_err *err);
+BJ_MUST_USE int request_digest_fn(int value, const char *field, enum bj_digest_fn *out_fn,
+				  struct bj_err *err);
 /** RequestMetadata from its header; what cannot be parsed is treated as absent. Strings live in @arena. */
-void request_client_info(struct bj_rpc_call *call, struct bj_arena *arena, struct bj_client_info *out_info);
+void request_client_info(struct bj_rpc_call *call, struct bj_arena *arena,
+			 struct bj_client_info *out_info);
 
 /* ---- the services' tables ---- */
 

@@ -28,7 +28,8 @@ static void unary_work(void *arg)
 		bj_rpc_drop(call); /* out of memory: the client's deadline ends it */
 }
 
-void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request, const struct unary_method *method)
+void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request,
+		const struct unary_method *method)
 {
 	struct bj_arena *arena = bj_rpc_arena(call);
 	struct unary *u = BJ_ARENA_NEW(arena, struct unary);
@@ -44,7 +45,11 @@ void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request, const struc
 		bj_rpc_fail(call, &err);
 		return;
 	}
-	*u = (struct unary){ .call = call, .services = bj_rpc_svc(call), .method = method, .arena = arena, .request = message };
+	*u = (struct unary){ .call = call,
+			     .services = bj_rpc_svc(call),
+			     .method = method,
+			     .arena = arena,
+			     .request = message };
 	bj_rpc_hold(call);
 	if (bj_pool_submit(u->services->opts.pool, unary_work, u))
 		return;
@@ -59,20 +64,25 @@ void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request, const struc
 int request_digest_fn(int value, const char *field, enum bj_digest_fn *out_fn, struct bj_err *err)
 {
 	if (value != 0 && bj_digest_fn_len((enum bj_digest_fn)value) == 0)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "%s: digest function %d is not supported, only SHA256 (1)", field, value);
+		return bj_err_set(err, BJ_INVALID_ARGUMENT,
+				  "%s: digest function %d is not supported, only SHA256 (1)", field,
+				  value);
 	*out_fn = BJ_DIGEST_SHA256;
 	return 0;
 }
 
-void request_client_info(struct bj_rpc_call *call, struct bj_arena *arena, struct bj_client_info *out_info)
+void request_client_info(struct bj_rpc_call *call, struct bj_arena *arena,
+			 struct bj_client_info *out_info)
 {
-	struct bj_str header = bj_rpc_metadata(call, "build.bazel.remote.execution.v2.requestmetadata-bin");
+	struct bj_str header =
+		bj_rpc_metadata(call, "build.bazel.remote.execution.v2.requestmetadata-bin");
 	struct bj_err ignored = BJ_ERR_NULL;
 	ProtobufCMessage *message;
 
 	*out_info = (struct bj_client_info){ 0 };
-	if (!header.ptr || bj_pb_unpack(header, &build__bazel__remote__execution__v2__request_metadata__descriptor, arena, &message,
-					&ignored) < 0)
+	if (!header.ptr ||
+	    bj_pb_unpack(header, &build__bazel__remote__execution__v2__request_metadata__descriptor,
+			 arena, &message, &ignored) < 0)
 		return;
 	const BJ_RE(RequestMetadata) *m = (const BJ_RE(RequestMetadata) *)message;
 
@@ -89,7 +99,8 @@ void request_client_info(struct bj_rpc_call *call, struct bj_arena *arena, struc
 
 /* ---- registration ---- */
 
-static int register_table(struct bj_services *services, struct bj_rpc_server *server, struct service_table table, struct bj_err *err)
+static int register_table(struct bj_services *services, struct bj_rpc_server *server,
+			  struct service_table table, struct bj_err *err)
 {
 	for (size_t i = 0; i < table.n_methods; i++) {
 		struct bj_rpc_method method = table.methods[i];
@@ -103,11 +114,13 @@ static int register_table(struct bj_services *services, struct bj_rpc_server *se
 	return 0;
 }
 
-int bj_services_register(struct bj_services *services, struct bj_rpc_server *server, struct bj_err *err)
+int bj_services_register(struct bj_services *services, struct bj_rpc_server *server,
+			 struct bj_err *err)
 {
 	const struct service_table tables[] = {
-		service_capabilities(), service_health(), service_cas(),       service_tree(), service_read(),
-		service_write(),	service_action_cache(), service_execution(), service_explain(),
+		service_capabilities(), service_health(),    service_cas(),
+		service_tree(),		service_read(),	     service_write(),
+		service_action_cache(), service_execution(), service_explain(),
 	};
 	/* Without an engine the last two are left out: their methods are unknown then, UNIMPLEMENTED. */
 	size_t n = services->opts.engine ? BJ_ARRAY_LEN(tables) : BJ_ARRAY_LEN(tables) - 2;

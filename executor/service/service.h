@@ -29,7 +29,7 @@ struct bj_services_opts {
 	struct bj_engine *engine;   /* NULL: a cache only; execution is not offered */
 	struct bj_reports *reports; /* NULL with engine NULL */
 	struct bj_pool *pool;
-	bool fail_on_violation;     /* operator's onViolation is fail: GetActionResult serves no result that counts as one */
+	bool fail_on_violation; /* operator's onViolation is fail: GetActionResult serves no result that counts as one */
 };
 
 struct bj_services {
@@ -37,6 +37,7 @@ struct bj_services {
 };
 
 /** The methods of all services, for bj_rpc_server_add(). @services: filled by the caller, borrowed. */
-BJ_MUST_USE int bj_services_register(struct bj_services *services, struct bj_rpc_server *server, struct bj_err *err);
+BJ_MUST_USE int bj_services_register(struct bj_services *services, struct bj_rpc_server *server,
+				     struct bj_err *err);
 
 #endif

@@ -29,13 +29,13 @@ struct found {
 struct listing {
 	struct bj_rpc_call *call;
 	struct bj_services *services;
-	const BJ_RE(GetTreeRequest) *request;
-	struct bj_arena arena;      /* of the walk */
+	const BJ_RE(GetTreeRequest) * request;
+	struct bj_arena arena; /* of the walk */
 	struct bj_map seen;
 	struct found *head, **tail; /* breadth-first order */
 	size_t n_found;
-	struct found *at;           /* next to be sent; loop thread */
-	size_t n_sent;              /* token so far */
+	struct found *at; /* next to be sent; loop thread */
+	size_t n_sent;	  /* token so far */
 	size_t page;
 	bool is_busy, is_over, is_finished;
 	struct bj_err err;
@@ -59,19 +59,23 @@ static int load(struct listing *l, const struct bj_digest *digest)
 {
 	ProtobufCMessage *message;
 	struct bj_str bytes;
-	int r = bj_store_read(l->services->opts.store, digest, DIRECTORY_MAX_BYTES, &bytes, &l->arena, &l->err);
+	int r = bj_store_read(l->services->opts.store, digest, DIRECTORY_MAX_BYTES, &bytes,
+			      &l->arena, &l->err);
 
 	if (r > 0)
 		return 1;
 	if (r == 0)
-		r = bj_pb_unpack(bytes, &build__bazel__remote__execution__v2__directory__descriptor, &l->arena, &message, &l->err);
+		r = bj_pb_unpack(bytes, &build__bazel__remote__execution__v2__directory__descriptor,
+				 &l->arena, &message, &l->err);
 	if (r < 0)
 		return r;
 	struct found *f = BJ_ARENA_NEW(&l->arena, struct found);
 
 	if (!f)
 		return no_memory(l);
-	*f = (struct found){ .digest = *digest, .dir = (re_directory *)message, .packed_bytes = bytes.len };
+	*f = (struct found){ .digest = *digest,
+			     .dir = (re_directory *)message,
+			     .packed_bytes = bytes.len };
 	if (!bj_map_put(&l->seen, bj_digest_key(&f->digest), f, NULL))
 		return no_memory(l);
 	*l->tail = f;
@@ -84,7 +88,8 @@ static int load_children(struct listing *l, const struct found *f)
 {
 	for (size_t i = 0; i < f->dir->n_directories; i++) {
 		struct bj_digest digest;
-		int r = bj_digest_from_pb(f->digest.fn, f->dir->directories[i]->digest, "DirectoryNode.digest", &digest, &l->err);
+		int r = bj_digest_from_pb(f->digest.fn, f->dir->directories[i]->digest,
+					  "DirectoryNode.digest", &digest, &l->err);
 
 		if (r == 0 && !bj_map_get(&l->seen, bj_digest_key(&digest)))
 			r = load(l, &digest);
@@ -92,7 +97,8 @@ static int load_children(struct listing *l, const struct found *f)
 			return r;
 	}
 	if (l->n_found > BJ_MAX_TREE_DIRECTORIES)
-		return bj_err_set(&l->err, BJ_RESOURCE_EXHAUSTED, "the tree has more than %d directories", BJ_MAX_TREE_DIRECTORIES);
+		return bj_err_set(&l->err, BJ_RESOURCE_EXHAUSTED,
+				  "the tree has more than %d directories", BJ_MAX_TREE_DIRECTORIES);
 	return 0;
 }
 
@@ -100,8 +106,11 @@ static int skip_to_token(struct listing *l)
 {
 	uint64_t token = 0;
 
-	if (l->request->page_token[0] && (!bj_str_to_u64(bj_str_of(l->request->page_token), &token) || token > l->n_found))
-		return bj_err_set(&l->err, BJ_INVALID_ARGUMENT, "page_token \"%.40s\" did not come from this tree", l->request->page_token);
+	if (l->request->page_token[0] &&
+	    (!bj_str_to_u64(bj_str_of(l->request->page_token), &token) || token > l->n_found))
+		return bj_err_set(&l->err, BJ_INVALID_ARGUMENT,
+				  "page_token \"%.40s\" did not come from this tree",
+				  l->request->page_token);
 	l->at = l->head;
 	for (; l->n_sent < token; l->n_sent++)
 		l->at = l->at->next;
@@ -113,14 +122,18 @@ static int walk(struct listing *l)
 	struct bj_digest root;
 	enum bj_digest_fn fn;
 	char text[BJ_DIGEST_STR_BYTES];
-	int r = request_digest_fn((int)l->request->digest_function, "GetTreeRequest.digest_function", &fn, &l->err);
+	int r = request_digest_fn((int)l->request->digest_function,
+				  "GetTreeRequest.digest_function", &fn, &l->err);
 
 	if (r == 0)
-		r = bj_instance_check(bj_str_of(l->request->instance_name), "GetTreeRequest.instance_name", &l->err);
+		r = bj_instance_check(bj_str_of(l->request->instance_name),
+				      "GetTreeRequest.instance_name", &l->err);
 	if (r == 0)
-		r = bj_digest_from_pb(fn, l->request->root_digest, "GetTreeRequest.root_digest", &root, &l->err);
+		r = bj_digest_from_pb(fn, l->request->root_digest, "GetTreeRequest.root_digest",
+				      &root, &l->err);
 	if (r == 0 && l->request->page_size < 0)
-		r = bj_err_set(&l->err, BJ_INVALID_ARGUMENT, "page_size is negative: %d", l->request->page_size);
+		r = bj_err_set(&l->err, BJ_INVALID_ARGUMENT, "page_size is negative: %d",
+			       l->request->page_size);
 	if (r == 0)
 		r = load(l, &root);
 	if (r > 0) {
@@ -138,7 +151,8 @@ static int walk(struct listing *l)
 static bool send_some(struct listing *l)
 {
 	BJ_RE(GetTreeResponse) reply = BUILD__BAZEL__REMOTE__EXECUTION__V2__GET_TREE_RESPONSE__INIT;
-	re_directory **list = BJ_ARENA_ARRAY(&l->arena, re_directory *, BJ_MIN(l->page, l->n_found));
+	re_directory **list =
+		BJ_ARENA_ARRAY(&l->arena, re_directory *, BJ_MIN(l->page, l->n_found));
 	size_t bytes = 0;
 	char token[24] = "";
 
@@ -163,7 +177,8 @@ static void pump(struct listing *l)
 	if (l->is_finished || !bj_rpc_writable(l->call))
 		return;
 	if (!send_some(l)) {
-		(void)bj_err_set(&l->err, BJ_RESOURCE_EXHAUSTED, "out of memory for a page of the tree");
+		(void)bj_err_set(&l->err, BJ_RESOURCE_EXHAUSTED,
+				 "out of memory for a page of the tree");
 		bj_rpc_fail(l->call, &l->err);
 		l->is_finished = true;
 	} else if (!l->at) {
@@ -210,8 +225,9 @@ static void on_open(struct bj_rpc_call *call, grpc_byte_buffer *request)
 		bj_rpc_fail(call, &err);
 		return;
 	}
-	if (bj_rpc_unpack(request, &build__bazel__remote__execution__v2__get_tree_request__descriptor, bj_rpc_arena(call), &message,
-			  &err) < 0) {
+	if (bj_rpc_unpack(request,
+			  &build__bazel__remote__execution__v2__get_tree_request__descriptor,
+			  bj_rpc_arena(call), &message, &err) < 0) {
 		bj_rpc_fail(call, &err);
 		return;
 	}
@@ -251,12 +267,15 @@ static void on_closed(struct bj_rpc_call *call, const struct bj_rpc_status *stat
 		release(l);
 }
 
-static const struct bj_rpc_handler tree_handler = { .open = on_open, .sent = on_sent, .closed = on_closed };
+static const struct bj_rpc_handler tree_handler = { .open = on_open,
+						    .sent = on_sent,
+						    .closed = on_closed };
 
 struct service_table service_tree(void)
 {
 	static const struct bj_rpc_method methods[] = {
-		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/GetTree", BJ_RPC_SERVER_STREAM, &tree_handler, NULL },
+		{ "/build.bazel.remote.execution.v2.ContentAddressableStorage/GetTree",
+		  BJ_RPC_SERVER_STREAM, &tree_handler, NULL },
 	};
 	return (struct service_table){ methods, BJ_ARRAY_LEN(methods) };
 }

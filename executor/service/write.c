@@ -17,17 +17,17 @@ enum { MESSAGE_ARENA_BYTES = 32 << 20 };
 struct writing {
 	struct bj_rpc_call *call;
 	struct bj_services *services;
-	struct bj_arena arena;                        /* of the current message; reset for each */
-	const Google__Bytestream__WriteRequest *msg;  /* current */
-	char *name;                                   /* of the first message, in the call's arena */
+	struct bj_arena arena;			     /* of the current message; reset for each */
+	const Google__Bytestream__WriteRequest *msg; /* current */
+	char *name;				     /* of the first message, in the call's arena */
 	struct bj_digest digest;
-	struct bj_store_writer *writer;               /* NULL before the first bytes and after the end */
+	struct bj_store_writer *writer; /* NULL before the first bytes and after the end */
 	uint64_t received;
 	bool is_started;
-	bool is_busy;                                 /* a pool job owns arena, msg and writer */
-	bool is_over;                                 /* closed() came while it did */
-	bool is_present;                              /* out of the pool: the blob was there before */
-	bool is_complete;                             /* out of the pool: published */
+	bool is_busy;	  /* a pool job owns arena, msg and writer */
+	bool is_over;	  /* closed() came while it did */
+	bool is_present;  /* out of the pool: the blob was there before */
+	bool is_complete; /* out of the pool: published */
 	struct bj_err err;
 };
 
@@ -46,10 +46,12 @@ static int append(struct writing *wr)
 	size_t n = wr->msg->data.len;
 
 	if (n > wr->digest.size_bytes - wr->received)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "resource_name \"%.300s\": more than %llu bytes were sent", wr->name,
-				  (unsigned long long)wr->digest.size_bytes);
+		return bj_err_set(err, BJ_INVALID_ARGUMENT,
+				  "resource_name \"%.300s\": more than %llu bytes were sent",
+				  wr->name, (unsigned long long)wr->digest.size_bytes);
 	if (!wr->writer) {
-		int r = bj_store_writer_new(wr->services->opts.store, wr->digest.fn, wr->digest.size_bytes, &wr->writer, err);
+		int r = bj_store_writer_new(wr->services->opts.store, wr->digest.fn,
+					    wr->digest.size_bytes, &wr->writer, err);
 
 		if (r < 0)
 			return r;
@@ -62,7 +64,8 @@ static int append(struct writing *wr)
 
 static int step(struct writing *wr)
 {
-	if (wr->received == 0 && !wr->writer && bj_store_has(wr->services->opts.store, &wr->digest)) {
+	if (wr->received == 0 && !wr->writer &&
+	    bj_store_has(wr->services->opts.store, &wr->digest)) {
 		wr->is_present = true;
 		return 0;
 	}
@@ -139,11 +142,14 @@ static int check(struct writing *wr, struct bj_err *err)
 		if (r < 0)
 			return r;
 	} else if (msg->resource_name[0] && strcmp(msg->resource_name, wr->name) != 0) {
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "resource_name changed in the middle, from \"%.300s\"", wr->name);
+		return bj_err_set(err, BJ_INVALID_ARGUMENT,
+				  "resource_name changed in the middle, from \"%.300s\"", wr->name);
 	}
 	if (msg->write_offset < 0 || (uint64_t)msg->write_offset != wr->received)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "write_offset is %lld, but %llu bytes were received: start again at 0",
-				  (long long)msg->write_offset, (unsigned long long)wr->received);
+		return bj_err_set(
+			err, BJ_INVALID_ARGUMENT,
+			"write_offset is %lld, but %llu bytes were received: start again at 0",
+			(long long)msg->write_offset, (unsigned long long)wr->received);
 	return 0;
 }
 
@@ -155,13 +161,15 @@ static void on_message(struct bj_rpc_call *call, grpc_byte_buffer *buffer)
 	int r;
 
 	if (!buffer) {
-		(void)bj_err_set(&err, BJ_INVALID_ARGUMENT, "the stream ended after %llu bytes without finish_write",
+		(void)bj_err_set(&err, BJ_INVALID_ARGUMENT,
+				 "the stream ended after %llu bytes without finish_write",
 				 (unsigned long long)wr->received);
 		bj_rpc_fail(call, &err);
 		return;
 	}
 	bj_arena_reset(&wr->arena);
-	r = bj_rpc_unpack(buffer, &google__bytestream__write_request__descriptor, &wr->arena, &message, &err);
+	r = bj_rpc_unpack(buffer, &google__bytestream__write_request__descriptor, &wr->arena,
+			  &message, &err);
 	wr->msg = (const Google__Bytestream__WriteRequest *)message;
 	if (r == 0)
 		r = check(wr, &err);
@@ -213,8 +221,10 @@ static void on_closed(struct bj_rpc_call *call, const struct bj_rpc_status *stat
 /* A blob that is there is complete; an upload that is under way, or was never seen, has nothing that could be resumed. */
 static int query(struct unary *u)
 {
-	const Google__Bytestream__QueryWriteStatusRequest *req = (const Google__Bytestream__QueryWriteStatusRequest *)u->request;
-	Google__Bytestream__QueryWriteStatusResponse *reply = BJ_ARENA_NEW(u->arena, Google__Bytestream__QueryWriteStatusResponse);
+	const Google__Bytestream__QueryWriteStatusRequest *req =
+		(const Google__Bytestream__QueryWriteStatusRequest *)u->request;
+	Google__Bytestream__QueryWriteStatusResponse *reply =
+		BJ_ARENA_NEW(u->arena, Google__Bytestream__QueryWriteStatusResponse);
 	struct bj_resource resource;
 	int r = bj_resource_parse_write(bj_str_of(req->resource_name), &resource, &u->err);
 
@@ -231,21 +241,27 @@ static int query(struct unary *u)
 	return 0;
 }
 
-static const struct unary_method query_method = { &google__bytestream__query_write_status_request__descriptor, query };
+static const struct unary_method query_method = {
+	&google__bytestream__query_write_status_request__descriptor, query
+};
 
 static void on_query(struct bj_rpc_call *call, grpc_byte_buffer *request)
 {
 	unary_open(call, request, &query_method);
 }
 
-static const struct bj_rpc_handler write_handler = { .open = on_open, .message = on_message, .closed = on_closed };
+static const struct bj_rpc_handler write_handler = { .open = on_open,
+						     .message = on_message,
+						     .closed = on_closed };
 static const struct bj_rpc_handler query_handler = { .open = on_query };
 
 struct service_table service_write(void)
 {
 	static const struct bj_rpc_method methods[] = {
-		{ "/google.bytestream.ByteStream/Write", BJ_RPC_CLIENT_STREAM, &write_handler, NULL },
-		{ "/google.bytestream.ByteStream/QueryWriteStatus", BJ_RPC_UNARY, &query_handler, NULL },
+		{ "/google.bytestream.ByteStream/Write", BJ_RPC_CLIENT_STREAM, &write_handler,
+		  NULL },
+		{ "/google.bytestream.ByteStream/QueryWriteStatus", BJ_RPC_UNARY, &query_handler,
+		  NULL },
 	};
 	return (struct service_table){ methods, BJ_ARRAY_LEN(methods) };
 }
