@@ -35,8 +35,7 @@ const struct bjp_entry *bjp_entry_of(const struct bjp_policy *policy, struct bj_
 	return bjp_relative(policy, path, &rel) ? bjp_index_get(&policy->index, rel) : NULL;
 }
 
-/* The flags of @rel and of the directories above it, those in @wanted only. */
-static unsigned flags_above(const struct bjp_policy *policy, struct bj_str rel, unsigned wanted)
+unsigned bjp_flags_above(const struct bjp_policy *policy, struct bj_str rel, unsigned wanted)
 {
 	unsigned found = 0;
 	for (;;) {
@@ -56,7 +55,7 @@ static enum bjp_class class_below_root(const struct bjp_policy *policy, struct b
 	if (own & BJP_F_INPUT && !policy->inputs_below_outputs)
 		return own & BJP_F_OUTPUT ? BJP_OUTPUT : BJP_INPUT;
 
-	unsigned above = flags_above(policy, rel, BJP_F_OUTPUT | BJP_F_SCRATCH);
+	unsigned above = bjp_flags_above(policy, rel, BJP_F_OUTPUT | BJP_F_SCRATCH);
 	if (above & BJP_F_OUTPUT)
 		return BJP_OUTPUT;
 	if (own & BJP_F_INPUT)
@@ -122,7 +121,7 @@ static bool may_write_below_root(const struct bjp_policy *policy, struct bj_str 
 	default:
 		break;
 	}
-	return flags_above(policy, rel, BJP_F_HOLDS_OUTPUT) != 0;
+	return bjp_flags_above(policy, rel, BJP_F_HOLDS_OUTPUT) != 0;
 }
 
 bool bjp_may_write(const struct bjp_policy *policy, struct bj_str path)
@@ -133,6 +132,13 @@ bool bjp_may_write(const struct bjp_policy *policy, struct bj_str path)
 	return bjp_classify(policy, path) == BJP_SYSTEM &&
 	       (bjp_path_is_below(path, BJ_STR_LIT("/tmp")) ||
 		bjp_path_is_below(path, BJ_STR_LIT("/dev/shm")));
+}
+
+void bjp_writable_dirs(const struct bjp_policy *policy, const struct bj_str **out_dirs,
+		       size_t *out_n)
+{
+	*out_dirs = policy->writable;
+	*out_n = policy->n_writable;
 }
 
 void bjp_output_parents(const struct bjp_policy *policy, const struct bj_str **out_dirs,

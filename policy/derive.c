@@ -147,7 +147,7 @@ static int add_output(struct derivation *d, struct bj_str output, struct bj_str 
 	entry->flags |= BJP_F_OUTPUT;
 	if (entry->flags & BJP_F_INPUT && entry->kind == BJP_NODE_DIR)
 		policy->inputs_below_outputs = true;
-	return mark_above(d, *out_rel, BJP_F_ABOVE_OUTPUT, BJP_F_HOLDS_OUTPUT);
+	return mark_above(d, *out_rel, BJP_F_ABOVE_OUTPUT, BJP_F_HOLDS_OUTPUT | BJP_F_WRITABLE);
 }
 
 static int add_outputs(struct derivation *d)
@@ -174,32 +174,54 @@ static int add_outputs(struct derivation *d)
 
 /* ---- scratch that the environment names ---- */
 
-/* How a variable names scratch: the path itself, or everything in the directory that holds it. */
-enum scratch_how { NOT_SCRATCH, ITSELF, WITH_SIBLINGS };
+/* How a variable names scratch: a directory, a file, or everything in the directory that holds the file. */
+enum scratch_how { NOT_SCRATCH, A_DIRECTORY, A_FILE, WITH_SIBLINGS };
 
 static enum scratch_how scratch_how(struct bj_str name)
 {
-	static const char *const exact[] = {
-		"TMPDIR", "TMP", "TEMP", "TEST_TMPDIR", "COVERAGE_DIR", "COVERAGE_OUTPUT_FILE",
-	};
+	static const char *const directories[] = { "TMPDIR", "TMP", "TEMP", "TEST_TMPDIR",
+						   "COVERAGE_DIR" };
+	for (size_t i = 0; i < BJ_ARRAY_LEN(directories); i++) {
+		if (bj_str_eq(name, bj_str_of(directories[i])))
+			return A_DIRECTORY;
+	}
 	/* Bazel's test runner keeps its log, its split logs and its sentinel files beside the XML. */
 	if (bj_str_eq(name, BJ_STR_LIT("XML_OUTPUT_FILE")))
 		return WITH_SIBLINGS;
-	for (size_t i = 0; i < BJ_ARRAY_LEN(exact); i++) {
-		if (bj_str_eq(name, bj_str_of(exact[i])))
-			return ITSELF;
-	}
 	if (bj_str_has_prefix(name, BJ_STR_LIT("TEST_UNDECLARED_OUTPUTS_")))
-		return ITSELF;
-	if (bj_str_has_prefix(name, BJ_STR_LIT("TEST_")) &&
-	    bj_str_has_suffix(name, BJ_STR_LIT("_FILE")))
-		return ITSELF;
-	return NOT_SCRATCH;
+		return bj_str_has_suffix(name, BJ_STR_LIT("_DIR")) ? A_DIRECTORY : A_FILE;
+	bool is_file = bj_str_eq(name, BJ_STR_LIT("COVERAGE_OUTPUT_FILE")) ||
+		       (bj_str_has_prefix(name, BJ_STR_LIT("TEST_")) &&
+			bj_str_has_suffix(name, BJ_STR_LIT("_FILE")));
+	return is_file ? A_FILE : NOT_SCRATCH;
 }
 
 static bool is_above_exec_root(const struct bjp_policy *policy, struct bj_str path)
 {
 	return bjp_path_is_below(policy->exec_root, path);
+}
+
+static int mark(struct derivation *d, struct bj_str rel, unsigned flags)
+{
+	struct bjp_entry *entry = at(d, rel);
+	if (!entry)
+		return no_memory(d);
+	entry->flags |= flags;
+	return 0;
+}
+
+/* @rel is scratch; its directory stays writable too when @rel is a file, unless that were the whole input root. */
+static int mark_scratch(struct derivation *d, struct bj_str rel, bool is_file)
+{
+	struct bj_str dir = is_file ? bjp_dirname(rel) : rel;
+	int r = mark(d, rel, BJP_F_SCRATCH);
+	if (r == 0 && dir.len > 0)
+		r = mark(d, dir, BJP_F_WRITABLE);
+	while (r == 0 && rel.len > 0) {
+		rel = bjp_dirname(rel);
+		r = mark(d, rel, BJP_F_ABOVE_SCRATCH);
+	}
+	return r;
 }
 
 /*
@@ -212,23 +234,15 @@ static int add_scratch(struct derivation *d, struct bj_str value, enum scratch_h
 	struct bj_str rel, path = bjp_path_clean(d->arena, policy->working_dir, value);
 	if (!path.ptr)
 		return no_memory(d);
-	if (how == WITH_SIBLINGS && !is_above_exec_root(policy, bjp_dirname(path)))
+	bool is_file = how == A_FILE || how == WITH_SIBLINGS;
+	if (how == WITH_SIBLINGS && !is_above_exec_root(policy, bjp_dirname(path))) {
 		path = bjp_dirname(path);
+		is_file = false;
+	}
 	if (is_above_exec_root(policy, path) || !bjp_relative(policy, path, &rel))
 		return 0;
-	struct bjp_entry *entry = at(d, rel);
-	if (!entry)
-		return no_memory(d);
-	entry->flags |= BJP_F_SCRATCH;
 	policy->scratch[policy->n_scratch++] = path;
-	for (struct bj_str dir = rel; dir.len > 0;) {
-		dir = bjp_dirname(dir);
-		entry = at(d, dir);
-		if (!entry)
-			return no_memory(d);
-		entry->flags |= BJP_F_ABOVE_SCRATCH;
-	}
-	return 0;
+	return mark_scratch(d, rel, is_file);
 }
 
 static int add_environment(struct derivation *d)
@@ -246,6 +260,31 @@ static int add_environment(struct derivation *d)
 			return r;
 	}
 	d->policy->n_scratch = bjp_sort_unique(d->policy->scratch, d->policy->n_scratch);
+	return 0;
+}
+
+/* What strict mode leaves writable: the marked directories that lie below no other. */
+static int list_writable(struct derivation *d)
+{
+	struct bjp_policy *policy = d->policy;
+	const struct bjp_index *index = &policy->index;
+	size_t n = 0;
+	for (size_t i = 0; i < index->n_entries; i++)
+		n += (index->entries[i].flags & BJP_F_WRITABLE) != 0;
+	policy->writable = BJ_ARENA_ARRAY(d->arena, struct bj_str, n);
+	if (!policy->writable)
+		return no_memory(d);
+	for (size_t i = 0; i < index->n_entries; i++) {
+		struct bj_str dir = index->entries[i].path;
+		if (!(index->entries[i].flags & BJP_F_WRITABLE))
+			continue;
+		if (dir.len == 0)
+			dir = BJ_STR_LIT(".");
+		else if (bjp_flags_above(policy, bjp_dirname(dir), BJP_F_WRITABLE))
+			continue;
+		policy->writable[policy->n_writable++] = dir;
+	}
+	policy->n_writable = bjp_sort_unique(policy->writable, policy->n_writable);
 	return 0;
 }
 
@@ -351,6 +390,8 @@ static int derive(struct derivation *d)
 		r = add_outputs(d);
 	if (r == 0)
 		r = add_environment(d);
+	if (r == 0)
+		r = list_writable(d);
 	if (r == 0)
 		r = add_tops(d);
 	return r;

@@ -27,18 +27,40 @@ static size_t common_tail(struct bj_str a, struct bj_str b)
 	return n;
 }
 
-/* Is @candidate near @wanted at all, and how near? */
-static bool merit_of(struct bj_str wanted, struct bj_str candidate, struct merit *out)
+struct wanted {
+	struct bj_str path, dir, name;
+};
+
+/* Is the last component of @path @name, letter case aside? */
+static bool has_name(struct bj_str path, struct bj_str name)
 {
-	struct bj_str name = bjp_basename(wanted), other = bjp_basename(candidate);
-	if (bjp_str_case_eq(name, other)) {
-		*out = (struct merit){ true, common_head(wanted, candidate),
-				       common_tail(wanted, candidate) };
+	if (path.len < name.len ||
+	    (path.len > name.len && path.ptr[path.len - name.len - 1] != '/'))
+		return false;
+	return bjp_str_case_eq(bj_str_sub(path, path.len - name.len, path.len), name);
+}
+
+/* Does @path stand right in @dir? */
+static bool stands_in(struct bj_str path, struct bj_str dir)
+{
+	size_t at = dir.len ? dir.len + 1 : 0;
+	return bjp_path_is_below(path, dir) && path.len > at &&
+	       bj_str_find(path, '/', at) == path.len;
+}
+
+/* Is @candidate near @wanted at all, and how near? */
+static bool merit_of(const struct wanted *wanted, struct bj_str candidate, struct merit *out)
+{
+	if (has_name(candidate, wanted->name)) {
+		*out = (struct merit){ true, common_head(wanted->path, candidate),
+				       common_tail(wanted->path, candidate) };
 		return true;
 	}
-	if (!bj_str_eq(bjp_dirname(wanted), bjp_dirname(candidate)))
+	if (!stands_in(candidate, wanted->dir))
 		return false;
-	*out = (struct merit){ false, common_head(name, other), common_tail(name, other) };
+	struct bj_str other = bjp_basename(candidate);
+	*out = (struct merit){ false, common_head(wanted->name, other),
+			       common_tail(wanted->name, other) };
 	return out->head + out->tail > 0;
 }
 
@@ -54,15 +76,18 @@ static bool is_better(const struct merit *a, struct bj_str a_path, const struct 
 
 struct bj_str bjp_nearest(const struct bjp_policy *policy, struct bj_str path)
 {
-	struct bj_str wanted, best = BJ_STR_NULL;
+	struct wanted wanted;
+	struct bj_str best = BJ_STR_NULL;
 	struct merit best_merit = { 0 };
-	if (!bjp_relative(policy, path, &wanted))
-		wanted = bj_str_sub(path, 1, path.len);
+	if (!bjp_relative(policy, path, &wanted.path))
+		wanted.path = bj_str_sub(path, 1, path.len);
+	wanted.dir = bjp_dirname(wanted.path);
+	wanted.name = bjp_basename(wanted.path);
 	for (size_t i = 0; i < policy->index.n_entries; i++) {
 		const struct bjp_entry *entry = &policy->index.entries[i];
 		struct merit merit;
 		if (!(entry->flags & BJP_F_INPUT) || entry->kind == BJP_NODE_DIR ||
-		    bj_str_eq(entry->path, wanted) || !merit_of(wanted, entry->path, &merit))
+		    !merit_of(&wanted, entry->path, &merit) || bj_str_eq(entry->path, wanted.path))
 			continue;
 		if (!best.ptr || is_better(&merit, entry->path, &best_merit, best)) {
 			best = entry->path;

@@ -22,8 +22,11 @@ enum bjp_flag {
 	BJP_F_OUTPUT = 1 << 1, /* declared output: it and all below */
 	BJP_F_HOLDS_OUTPUT =
 		1 << 2, /* the directory right above an output: it and all below may be written */
-	BJP_F_ABOVE_OUTPUT = 1 << 3,  /* any directory above an output */
-	BJP_F_SCRATCH = 1 << 4,	      /* named by the environment: it and all below */
+	BJP_F_ABOVE_OUTPUT = 1 << 3, /* any directory above an output */
+	BJP_F_SCRATCH = 1 << 4,	     /* named by the environment: it and all below */
+	BJP_F_WRITABLE =
+		1
+		<< 6, /* strict mode leaves it writable: holds an output, or is scratch or holds some */
 	BJP_F_ABOVE_SCRATCH = 1 << 5, /* any directory above such a path */
 };
 
@@ -70,12 +73,16 @@ struct bjp_policy {
 	size_t n_scratch;
 	struct bj_str *output_parents; /* relative, sorted, without "" */
 	size_t n_output_parents;
+	struct bj_str *writable; /* what strict mode leaves writable: relative, sorted */
+	size_t n_writable;
 	struct bj_str *outputs; /* relative, sorted, unique */
 	size_t n_outputs;
 };
 
 /** True, and *out_rel is what follows the input root ("" for the root itself). */
 bool bjp_relative(const struct bjp_policy *policy, struct bj_str path, struct bj_str *out_rel);
+/** The flags of @rel and of the directories above it, those in @wanted only. */
+unsigned bjp_flags_above(const struct bjp_policy *policy, struct bj_str rel, unsigned wanted);
 /** Everything before the last '/', or "" when there is none. */
 struct bj_str bjp_dirname(struct bj_str path);
 /** Everything behind the last '/'. */

@@ -157,6 +157,12 @@ struct bj_str bjp_nearest(const struct bjp_policy *policy, struct bj_str path);
  * Sorted, unique; those above them are not listed.
  */
 void bjp_output_parents(const struct bjp_policy *policy, const struct bj_str **out_dirs, size_t *out_n);
+/**
+ * The directories that must stay writable in strict mode (relative to the input root, "." for all of it), each to be made before the
+ * run: those right above outputs, and the scratch that the environment names, or, for a variable that names a file, the directory
+ * above it. None lies below another. Sorted, unique.
+ */
+void bjp_writable_dirs(const struct bjp_policy *policy, const struct bj_str **out_dirs, size_t *out_n);
 /** Text form, sorted, deterministic: what `policy show` prints and what the policy digest is taken over. */
 struct bj_str bjp_policy_text(const struct bjp_policy *policy, struct bj_arena *arena);
 

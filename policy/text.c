@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One line a fact, in the order: format, places, settings, reads, writes. Paths are quoted so that two different
+ * One line a fact, in the order: format, places, settings, reads, writes; inputs as a tree is listed, the rest by bytes. Paths are quoted so that two different
  * policies never have the same text: the digest of a policy is the digest of this.
  */
 #include "policy/policy-internal.h"
@@ -37,7 +37,8 @@ static void put_quoted(struct bj_buf *buf, struct bj_arena *arena, struct bj_str
 
 static void put_line(struct bj_buf *buf, struct bj_arena *arena, const char *what, struct bj_str s)
 {
-	bj_buf_printf(buf, "%s ", what);
+	bj_buf_append_cstr(buf, what);
+	bj_buf_append_char(buf, ' ');
 	put_quoted(buf, arena, s);
 	bj_buf_append_char(buf, '\n');
 }
@@ -65,17 +66,30 @@ static void put_settings(struct bj_buf *buf, struct bj_arena *arena, const struc
 	put_list(buf, arena, "ignore.network", s->ignore_network, s->n_ignore_network);
 }
 
+/* As a tree is listed: by bytes, but '/' below all others, so that what a directory holds follows it at once. */
+static int path_order(struct bj_str a, struct bj_str b)
+{
+	size_t n = BJ_MIN(a.len, b.len), i = 0;
+	while (i < n && a.ptr[i] == b.ptr[i])
+		i++;
+	if (i == n)
+		return (a.len > b.len) - (a.len < b.len);
+	if (a.ptr[i] == '/' || b.ptr[i] == '/')
+		return a.ptr[i] == '/' ? -1 : 1;
+	return (unsigned char)a.ptr[i] < (unsigned char)b.ptr[i] ? -1 : 1;
+}
+
 static int by_path(const void *a, const void *b)
 {
 	const struct bjp_entry *const *x = a, *const *y = b;
-	return bj_str_cmp((*x)->path, (*y)->path);
+	return path_order((*x)->path, (*y)->path);
 }
 
-/* A tree is mostly handed over in this order. */
+/* cas/tree.h hands trees over in this order. */
 static bool is_sorted(const struct bjp_entry *const *entries, size_t n)
 {
 	for (size_t i = 1; i < n; i++) {
-		if (bj_str_cmp(entries[i - 1]->path, entries[i]->path) > 0)
+		if (path_order(entries[i - 1]->path, entries[i]->path) > 0)
 			return false;
 	}
 	return true;
@@ -83,7 +97,7 @@ static bool is_sorted(const struct bjp_entry *const *entries, size_t n)
 
 static void put_inputs(struct bj_buf *buf, struct bj_arena *arena, const struct bjp_index *index)
 {
-	static const char *const what[] = { "read dir", "read file", "read symlink" };
+	static const char *const what[] = { "read dir ", "read file ", "read symlink " };
 	const struct bjp_entry **sorted =
 		BJ_ARENA_ARRAY(arena, const struct bjp_entry *, index->n_entries);
 	if (!sorted) {
@@ -98,7 +112,7 @@ static void put_inputs(struct bj_buf *buf, struct bj_arena *arena, const struct 
 	if (!is_sorted(sorted, n))
 		qsort(sorted, n, sizeof(sorted[0]), by_path);
 	for (size_t i = 0; i < n; i++) {
-		bj_buf_printf(buf, "%s ", what[sorted[i]->kind]);
+		bj_buf_append_cstr(buf, what[sorted[i]->kind]);
 		put_quoted(buf, arena, sorted[i]->path);
 		if (sorted[i]->kind == BJP_NODE_SYMLINK) {
 			bj_buf_append_cstr(buf, " -> ");

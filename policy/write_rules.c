@@ -30,7 +30,8 @@ bool bjp_acts_on_link(const struct bjp_attempt *attempt)
 /* mkdir -p and its like: what was to be made is there already. */
 static bool is_made_already(const struct bjp_attempt *attempt)
 {
-	return attempt->error == EEXIST && attempt->access == BJP_ACCESS_CREATE;
+	return attempt->access == BJP_ACCESS_CREATE &&
+	       (attempt->error == EEXIST || (attempt->is_dir && op_is(attempt, "mkdir")));
 }
 
 /* What fails for want of the object, and so did nothing. */

@@ -150,6 +150,44 @@ static void output_parents_sorted_and_unique(void **state)
 	assert_true(bjp_may_write(policy, S("/exec/anything"))); /* "top" is held by the root */
 }
 
+/* What strict mode leaves writable; none below another. */
+static void writable_directories(void **state)
+{
+	(void)state;
+	static const char *const want[] = {
+		"_tmp/0123", "bazel-out/k8/bin/t", "bazel-out/k8/testlogs/t/c", "gen/deep", "t",
+		"w",
+	};
+	bj_cleanup(bj_arena_cleanup) struct bj_arena arena;
+	bj_arena_init(&arena, 0);
+	struct bjp_declared declared = action_declared();
+	const struct bj_str *dirs;
+	size_t n;
+	bjp_writable_dirs(must_derive(&declared, &arena), &dirs, &n);
+	assert_int_equal(n, BJ_ARRAY_LEN(want));
+	for (size_t i = 0; i < n; i++)
+		expect_str(dirs[i], want[i], "writable");
+
+	static const struct bj_str outputs[] = { BJ_STR_LIT("a/b/f"), BJ_STR_LIT("a-b/f"),
+						 BJ_STR_LIT("a/f") };
+	declared = (struct bjp_declared){ .exec_root = S("/exec"),
+					  .outputs = outputs,
+					  .n_outputs = 3 };
+	bjp_writable_dirs(must_derive(&declared, &arena), &dirs, &n);
+	assert_int_equal(n, 2);
+	expect_str(dirs[0], "a", "covers a/b");
+	expect_str(dirs[1], "a-b", "is not below a");
+
+	static const struct bj_str top[] = { BJ_STR_LIT("a/f"), BJ_STR_LIT("f") };
+	declared.outputs = top;
+	declared.n_outputs = 2;
+	bjp_writable_dirs(must_derive(&declared, &arena), &dirs, &n);
+	assert_int_equal(n, 1);
+	expect_str(dirs[0], ".", "all of it");
+	struct bj_str text = bjp_policy_text(must_derive(&declared, &arena), &arena);
+	assert_non_null(strstr(text.ptr, "write dir \"\"\nwrite dir \"a\"\n"));
+}
+
 static void nothing_declared(void **state)
 {
 	(void)state;
@@ -403,6 +441,25 @@ static const char golden[] = "belljar policy 1\n"
 			     "write scratch \"/exec/w/_tmp\"\n"
 			     "write scratch \"/dev/shm\"\n"
 			     "write scratch \"/tmp\"\n";
+
+/* A directory is followed by what it holds: '/' sorts below all other bytes. */
+static void text_lists_inputs_as_a_tree(void **state)
+{
+	(void)state;
+	bj_cleanup(bj_arena_cleanup) struct bj_arena arena;
+	bj_arena_init(&arena, 0);
+	static const struct bjp_node nodes[] = {
+		{ BJ_STR_LIT("ab"), BJP_NODE_FILE, { NULL, 0 } },
+		{ BJ_STR_LIT("a-b"), BJP_NODE_FILE, { NULL, 0 } },
+		{ BJ_STR_LIT("a/x"), BJP_NODE_FILE, { NULL, 0 } },
+		{ BJ_STR_LIT("a\xff"), BJP_NODE_FILE, { NULL, 0 } }
+	};
+	struct bjp_declared declared = { .exec_root = S("/exec"), .inputs = nodes, .n_inputs = 4 };
+	struct bj_str text = bjp_policy_text(must_derive(&declared, &arena), &arena);
+	assert_non_null(strstr(text.ptr, "read dir \"\"\nread dir \"a\"\nread file \"a/x\"\n"
+					 "read file \"a-b\"\nread file \"ab\"\n"
+					 "read file \"a\\xff\"\n"));
+}
 
 static void text_is_golden(void **state)
 {
@@ -675,6 +732,7 @@ int main(void)
 		cmocka_unit_test(zone_names),
 		cmocka_unit_test(outputs_count_from_the_working_directory_vx_23),
 		cmocka_unit_test(output_parents_sorted_and_unique),
+		cmocka_unit_test(writable_directories),
 		cmocka_unit_test(nothing_declared),
 		cmocka_unit_test(the_whole_root_as_an_output),
 		cmocka_unit_test(contradictions_are_refused_whichever_comes_first),
@@ -684,6 +742,7 @@ int main(void)
 		cmocka_unit_test(scratch_that_would_blind_the_report_is_none),
 		cmocka_unit_test(which_variables_name_scratch),
 		cmocka_unit_test(the_longest_top_wins),
+		cmocka_unit_test(text_lists_inputs_as_a_tree),
 		cmocka_unit_test(text_is_golden),
 		cmocka_unit_test(the_order_of_declarations_does_not_matter),
 		cmocka_unit_test(random_trees_agree_with_the_oracle),

@@ -140,6 +140,8 @@ static const struct rule {
 	{ "into the toolchain", 0, CREATE, "create", "/usr/lib/x", EROFS, 0, BJP_WRITE_UNDECLARED,
 	  NULL, 1, 0 },
 	{ "mkdir -p /usr/lib", 0, CREATE, "mkdir", "/usr/lib", EEXIST, 0, 0, NULL, 0, NOISE },
+	{ "mkdir of what is there, whatever is said", 0, CREATE, "mkdir", "/usr/lib", EROFS, 1, 0,
+	  NULL, 0, NOISE },
 	{ "rm -f of what is nowhere", 0, REMOVE, "unlink", "/var/lib/none", ENOENT, 0, 0, NULL, 0,
 	  ABSENT },
 	{ "rm -f of what the host has", 0, REMOVE, "unlink", "/var/lib/data", ENOENT, 0,
@@ -198,6 +200,47 @@ static void check_rule(const struct rule *rule, const struct bench *b)
 	assert_int_equal(r->count, 1);
 	assert_int_equal(r->zone, bjp_zone(b->policy, r->path));
 	assert_true(r->hint.len > 0);
+}
+
+/* What the kernel says about where a path leads beats what the declared links say. */
+static void the_kernels_own_resolution_counts(void **state)
+{
+	(void)state;
+	static const struct {
+		enum bjp_access access;
+		const char *operation, *path, *resolved;
+		int error, kind;
+		const char *record_path;
+	} rows[] = {
+		{ WRITE, "open for writing", "/exec/own-link", "/exec/t/a.c", EACCES,
+		  BJP_WRITE_TO_INPUT, "/exec/t/a.c" },
+		{ REMOVE, "unlink", "/exec/own-link", "/exec/t/a.c", 0, 0, NULL },
+		{ CREATE, "rename to", "/exec/own-link", "/exec/t/a.c", 0, 0, NULL },
+		{ WRITE, "open for writing", "/exec/own-link", "/usr/lib/x", EROFS,
+		  BJP_WRITE_UNDECLARED, "/usr/lib/x" },
+		{ READ, "open", "/exec/t/astray", "/exec/t/b.h", EACCES, 0, NULL },
+		{ READ, "open", "/exec/own-link", "/etc/hostname", EACCES, BJP_READ_UNDECLARED,
+		  "/etc/hostname" },
+	};
+	for (size_t i = 0; i < BJ_ARRAY_LEN(rows); i++) {
+		struct bench b;
+		bench_start(&b, BJP_WRITE_SCRATCH);
+		struct bjp_attempt a =
+			attempt(rows[i].access, rows[i].operation, rows[i].path, rows[i].error);
+		a.resolved = bj_str_of(rows[i].resolved);
+		bjp_collect(b.collector, &a);
+		judge(&b);
+		if (b.report.n_records != (rows[i].kind ? 1u : 0u))
+			fail_msg("%s %s -> %s: %zu records", rows[i].operation, rows[i].path,
+				 rows[i].resolved, b.report.n_records);
+		if (rows[i].kind) {
+			const struct bjp_record *r = only(&b, (enum bjp_kind)rows[i].kind);
+			expect_str(r->path, rows[i].record_path, rows[i].operation);
+			expect_str(r->resolved, rows[i].resolved, rows[i].operation);
+			expect_str(r->written, rows[i].path, rows[i].operation);
+		}
+		bench_end(&b);
+	}
 }
 
 static void rules_table_vx_15_51_52_58_95_98(void **state)
@@ -275,6 +318,7 @@ static void noise_alone_leaves_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_kernels_own_resolution_counts),
 		cmocka_unit_test(rules_table_vx_15_51_52_58_95_98),
 		cmocka_unit_test(noise_of_one_program_is_not_noise_of_another),
 		cmocka_unit_test(noise_alone_leaves_nothing),
