@@ -34,6 +34,7 @@ FILES = [
     "google/rpc/status.proto",
 ]
 REPORT_PROTO = "belljar/v1/report.proto"
+EXPLAIN_PROTO = "belljar/v1/explain.proto"
 
 # message (a nested one after a dot) -> fields that the official file has and Debian's copy has not
 NEWER = {
@@ -109,10 +110,11 @@ def _read(name):
 def _generate():
     sources = {name: _read(name) for name in FILES}
     sources[RE_PROTO] = _overlay(sources[RE_PROTO])
-    ours = os.path.join(env.REPO, "proto", REPORT_PROTO)
-    if os.path.exists(ours):
-        with open(ours, encoding="utf-8") as f:
-            sources[REPORT_PROTO] = f.read()
+    for name in (REPORT_PROTO, EXPLAIN_PROTO):
+        ours = os.path.join(env.REPO, "proto", name)
+        if os.path.exists(ours):
+            with open(ours, encoding="utf-8") as f:
+                sources[name] = f.read()
     key = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
     out = os.path.join(env.tmp(), "stubs-" + key)
     if not os.path.exists(out):
@@ -148,9 +150,10 @@ from google.longrunning import operations_pb2 as lro_pb  # noqa: E402
 from google.longrunning import operations_pb2_grpc as lro_grpc  # noqa: E402
 from google.rpc import code_pb2, error_details_pb2, status_pb2  # noqa: E402
 
-report_pb = None
+report_pb = explain_pb = None
 if _has_report:
     from belljar.v1 import report_pb2 as report_pb  # noqa: E402
+    from belljar.v1 import explain_pb2 as explain_pb  # noqa: E402
 
 __all__ = ["re_pb", "re_grpc", "bs_pb", "bs_grpc", "lro_pb", "lro_grpc", "code_pb2",
-           "error_details_pb2", "status_pb2", "report_pb", "ZSTD", "BLAKE3"]
+           "error_details_pb2", "status_pb2", "report_pb", "explain_pb", "ZSTD", "BLAKE3"]
