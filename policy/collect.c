@@ -204,12 +204,19 @@ void bjp_collect_known(struct bjp_collector *collector, struct bj_str path, enum
 }
 
 /* Whoever acts was executed: how a search through PATH that ended well is known without hearing of every exec. */
-static void note_program(struct bjp_collector *collector, struct bj_str exe)
+static void note_program(struct bjp_collector *collector, struct bj_str name, struct bj_str *last)
 {
-	if (exe.len == 0 || bj_str_eq(exe, collector->last_exe))
+	if (name.len == 0 || bj_str_eq(name, *last))
 		return;
-	note_found(collector, exe, true);
-	bjp_keep(collector, &collector->last_exe, exe);
+	note_found(collector, name, true);
+	bjp_keep(collector, last, name);
+}
+
+/* By both names: python3 is a link, so its process is python3.11. */
+static void note_caller(struct bjp_collector *collector, const struct bjp_attempt *a)
+{
+	note_program(collector, a->exe, &collector->last_exe);
+	note_program(collector, a->argv0, &collector->last_argv0);
 }
 
 /* ---- attempts on paths ---- */
@@ -298,7 +305,7 @@ void bjp_collect(struct bjp_collector *collector, const struct bjp_attempt *atte
 	/* Where the kernel says that it leads is truer than what the declared links say. */
 	if (attempt->resolved.len > 0 && !acts_on_link)
 		path = attempt->resolved;
-	note_program(collector, attempt->exe);
+	note_caller(collector, attempt);
 	if (is_write(attempt->access))
 		collect_write(collector, attempt, path);
 	else
@@ -393,7 +400,7 @@ static void collect_inet(struct bjp_collector *collector, const struct bjp_attem
 void bjp_collect_network(struct bjp_collector *collector, const struct bjp_attempt *attempt,
 			 bool is_unix, struct bj_str address, uint16_t port)
 {
-	note_program(collector, attempt->exe);
+	note_caller(collector, attempt);
 	if (is_unix)
 		collect_unix(collector, attempt, address);
 	else

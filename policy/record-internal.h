@@ -66,7 +66,7 @@ struct bjp_collector {
 		toolchain; /* path in a toolchain root that was looked up, with what outcome we were not told */
 	struct bjp_candidate *first, **last;
 	size_t n_candidates;
-	struct bj_str last_exe; /* the program that was noted last */
+	struct bj_str last_exe, last_argv0; /* the program that was noted last */
 	struct bjp_counters counters;
 	struct bj_str explainers[BJP_MAX_EXPLAINERS];
 	size_t n_explainers;

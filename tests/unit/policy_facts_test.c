@@ -128,7 +128,8 @@ static void ignored_sockets(void **state)
 
 /* ---- system calls and facts ---- */
 
-static void refused_calls_leave_a_record(void **state)
+/* vx-103: no list silences what has no list. */
+static void refused_calls_leave_a_record_vx_103(void **state)
 {
 	(void)state;
 	struct bench b;
@@ -326,7 +327,7 @@ int main(void)
 		cmocka_unit_test(network_is_joined_by_address_and_port),
 		cmocka_unit_test(unix_sockets_vx_40),
 		cmocka_unit_test(ignored_sockets),
-		cmocka_unit_test(refused_calls_leave_a_record),
+		cmocka_unit_test(refused_calls_leave_a_record_vx_103),
 		cmocka_unit_test(undeclared_outputs),
 		cmocka_unit_test(missing_outputs_when_failed_or_nearly_made),
 		cmocka_unit_test(the_nearest_miss_is_the_first_by_name),
