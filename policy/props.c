@@ -100,10 +100,26 @@ const struct bjp_prop bjp_props[] = {
 };
 const size_t bjp_n_props = BJ_ARRAY_LEN(bjp_props);
 
+/*
+ * Bazel takes what stands before a dot in a target's exec_properties for the name of an execution group, so a target cannot say
+ * sandbox.write: it writes sandbox:write, and means the same.
+ */
+static bool is_spelled(struct bj_str name, const char *known)
+{
+	size_t len = strlen(known);
+
+	if (name.len != len)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (name.ptr[i] != known[i] && !(name.ptr[i] == ':' && known[i] == '.'))
+			return false;
+	return true;
+}
+
 const struct bjp_prop *bjp_prop_find(struct bj_str name)
 {
 	for (size_t i = 0; i < bjp_n_props; i++) {
-		if (bj_str_eq(name, bj_str_of(bjp_props[i].name)))
+		if (is_spelled(name, bjp_props[i].name))
 			return &bjp_props[i];
 	}
 	return NULL;

@@ -194,6 +194,24 @@ static void properties_table_vx_34_to_46(void **state)
 	}
 }
 
+/* Bazel's exec_properties of a target take what stands before a dot for an execution group: there it is a colon. */
+static void a_colon_stands_for_a_dot(void **state)
+{
+	(void)state;
+	bj_cleanup(bj_arena_cleanup) struct bj_arena arena;
+	bj_arena_init(&arena, 0);
+	struct bjp_settings s;
+	struct bj_err err;
+	assert_int_equal(apply(&wide, "sandbox:onViolation", "fail", &s, &arena, &err), 0);
+	assert_int_equal(s.on_violation, BJP_ON_VIOLATION_FAIL);
+	assert_int_equal(apply(&wide, "sandbox:ignore:read", "a", &s, &arena, &err), 0);
+	assert_int_equal(s.n_ignore_read, 1);
+	assert_int_equal(apply(&wide, "sandbox:nope", "1", &s, &arena, &err),
+			 -BJ_FAILED_PRECONDITION);
+	assert_int_equal(apply(&wide, "OSFamily.", "linux", &s, &arena, &(struct bj_err){ 0 }),
+			 -BJ_FAILED_PRECONDITION);
+}
+
 static void this_machine_is_known(void **state)
 {
 	(void)state;
@@ -366,6 +384,7 @@ int main(void)
 		cmocka_unit_test(names_and_parsers_agree_vx_36),
 		cmocka_unit_test(scalars),
 		cmocka_unit_test(properties_table_vx_34_to_46),
+		cmocka_unit_test(a_colon_stands_for_a_dot),
 		cmocka_unit_test(this_machine_is_known),
 		cmocka_unit_test(lists_by_comma_and_by_repetition),
 		cmocka_unit_test(lists_are_bounded),
