@@ -145,6 +145,7 @@ BJ_MUST_USE int bjp_judge(struct bjp_collector *collector, const struct bjp_outc
 
 /**
  * bjp_summary_lines() - at most three lines for stderr, the same bytes for the same violations (no pid, no time): design §3.4.
+ * Outputs that a failed command did not make are left to the report, unless it made something in their place.
  * @target: Bazel's label or empty; @action_short: first digits of the action digest for `belljar explain`
  */
 struct bj_str bjp_summary_lines(const struct bjp_report *report, struct bj_str exec_root, struct bj_str target,

@@ -278,20 +278,44 @@ static struct bj_str finish(struct summary *s)
 	return text;
 }
 
+/* A command that failed made no outputs: that is no news, unless it made something in their place. */
+static bool is_news(const struct bjp_record *r)
+{
+	return r->kind != BJP_MISSING_OUTPUT || r->found.len > 0;
+}
+
+static size_t count_news(const struct bjp_report *report)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < report->n_records; i++)
+		n += is_news(&report->records[i]);
+	return n;
+}
+
+/* The first record at or behind @from that is worth a line; there is one. */
+static size_t next_news(const struct bjp_report *report, size_t from)
+{
+	while (!is_news(&report->records[from]))
+		from++;
+	return from;
+}
+
 struct bj_str bjp_summary_lines(const struct bjp_report *report, struct bj_str exec_root,
 				struct bj_str target, struct bj_str action_short,
 				struct bj_arena *arena)
 {
 	struct summary s = { BJ_BUF_INIT(MAX_TEXT), arena, exec_root, target };
-	size_t n = report->n_records <= MAX_LINES ? report->n_records : MAX_LINES - 1;
+	size_t n_news = count_news(report);
+	size_t n = n_news <= MAX_LINES ? n_news : MAX_LINES - 1;
 	if (n == 0)
 		return BJ_STR_NULL;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0, at = 0; i < n; i++, at++) {
+		at = next_news(report, at);
 		put(&s, i ? "\n" : "");
-		put_line(&s, &report->records[i]);
+		put_line(&s, &report->records[at]);
 	}
-	if (n < report->n_records)
-		bj_buf_printf(&s.text, "\nbelljar: … and %zu more", report->n_records - n);
+	if (n < n_news)
+		bj_buf_printf(&s.text, "\nbelljar: … and %zu more", n_news - n);
 	if (action_short.len > 0) {
 		put(&s, " (more: belljar explain ");
 		put_shown(&s, action_short, SHOWN_NAME);
@@ -305,14 +329,15 @@ struct bj_str bjp_summary_message(const struct bjp_report *report, struct bj_str
 				  struct bj_arena *arena)
 {
 	struct summary s = { BJ_BUF_INIT(MAX_TEXT), arena, exec_root, BJ_STR_NULL };
-	if (report->n_records == 0 && report->n_hints == 0)
+	size_t n_news = count_news(report);
+	if (n_news == 0 && report->n_hints == 0)
 		return BJ_STR_NULL;
 	put(&s, "belljar: ");
-	if (report->n_records > 0)
-		put_phrase(&s, &report->records[0]);
+	if (n_news > 0)
+		put_phrase(&s, &report->records[next_news(report, 0)]);
 	else
 		put_shown(&s, report->hints[0], SHOWN_PATH * 2);
-	if (report->n_records > 1)
-		bj_buf_printf(&s.text, " (and %zu more)", report->n_records - 1);
+	if (n_news > 1)
+		bj_buf_printf(&s.text, " (and %zu more)", n_news - 1);
 	return finish(&s);
 }

@@ -95,7 +95,7 @@ static void check(const struct bjp_report *report, struct bj_arena *arena)
 	size_t n_lines = 0;
 	for (size_t i = 0; i < lines.len; i++)
 		n_lines += lines.ptr[i] == '\n';
-	bj_assert(n_lines == BJ_MIN(report->n_records, 3));
+	bj_assert(n_lines <= 3 && n_lines <= report->n_records);
 	bj_assert(bj_str_is_utf8(lines) && bj_str_is_utf8(message));
 	bj_assert(bj_str_find(message, '\n', 0) == message.len);
 }
