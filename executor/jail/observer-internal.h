@@ -209,7 +209,8 @@ ssize_t bj_caller_readlink(pid_t pid, const char *name, char *buf, size_t cap);
 
 /** Who a caller is, read once and kept for a moment. */
 struct bj_caller {
-	pid_t pid;             /* 0: free */
+	pid_t pid;             /* of the thread; 0: free */
+	pid_t process;         /* of its process; 0: not known */
 	uint64_t read_at_ns;
 	uid_t uid;             /* of file system checks, as this process sees it */
 	gid_t gid;

@@ -109,20 +109,21 @@ int bj_observer_new(int listener, int jail_root_fd, enum bj_observe level,
 	struct bj_observer *o = bj_malloc(sizeof(*o));
 	int result;
 
-	if (!o)
+	if (!o) {
+		bj_close_fdp(&listener);
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory for the observer");
+	}
 	/* 270 KiB, of which an action of few calls touches some pages: it need not touch them all. */
 	memset(o, 0, offsetof(struct bj_observer, callers));
 	bj_callers_forget(&o->callers);
 	memset(&o->cwds, 0, offsetof(struct bj_cwds, slots));
 	bj_cwds_forget(&o->cwds);
+	o->listener = listener;
 	result = allocate(o, err);
 	if (result != 0) {
-		o->listener = -EBADF; /* stays the caller's */
 		bj_observer_free(o);
 		return result;
 	}
-	o->listener = listener;
 	o->root_fd = jail_root_fd;
 	o->level = level;
 	o->hooks = *hooks;

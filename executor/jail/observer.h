@@ -53,8 +53,8 @@ struct bj_attempt {
 	enum bj_path_class cls;  /* of `resolved` when classify() knows that and does not know `path`, else of `path` */
 	int error;               /* predicted outcome: 0 exists / would succeed, ENOENT, ENOTDIR, EACCES, EROFS, ELOOP …; -1 unknown */
 	bool is_dir;             /* the object exists and is a directory */
-	int64_t pid;             /* in the executor's pid namespace */
-	const char *comm;        /* from /proc, NUL-terminated */
+	int64_t pid;             /* of the process, in the executor's pid namespace */
+	const char *comm;        /* of the thread, from /proc, NUL-terminated */
 	struct bj_str exe;       /* executable of the caller as the jail sees it; may be empty */
 	struct bj_str argv0;
 	/* CONNECT, BIND, SEND: */
@@ -97,7 +97,7 @@ int bj_observer_attach(const struct bj_observer_filter *filter);
 /* ---- supervisor side ---- */
 struct bj_observer;
 /**
- * @listener: becomes the observer's. @jail_root_fd: O_PATH descriptor of the action's root (borrowed), e.g. /proc/<init>/root.
+ * @listener: becomes the observer's; closed on failure. @jail_root_fd: O_PATH descriptor of the action's root (borrowed), e.g. /proc/<init>/root.
  */
 BJ_MUST_USE int bj_observer_new(int listener, int jail_root_fd, enum bj_observe level, const struct bj_observer_hooks *hooks,
 				struct bj_observer **out_observer, struct bj_err *err);

@@ -180,6 +180,7 @@ static void load(struct bj_caller *caller, pid_t pid)
 	if (read_proc(pid, "status", status, sizeof(status)) > 0) {
 		caller->uid = (uid_t)status_number(status, "\nUid:", 3, 10);
 		caller->gid = (gid_t)status_number(status, "\nGid:", 3, 10);
+		caller->process = (pid_t)status_number(status, "\nTgid:", 0, 10);
 		caller->has_override =
 			(status_number(status, "\nCapEff:", 0, 16) >> CAP_DAC_OVERRIDE_BIT) & 1;
 	}

@@ -624,7 +624,7 @@ static void fill_caller(const struct bj_seen *s)
 		if (s->o->records[i].is_touch || s->o->records[i].is_gone)
 			continue;
 		caller = bj_seen_caller_of(s);
-		a->pid = s->pid;
+		a->pid = caller->process > 0 ? caller->process : s->pid;
 		a->comm = caller->comm;
 		a->exe = bj_str_n(caller->exe, caller->exe_len);
 		a->argv0 = bj_str_n(caller->argv0, caller->argv0_len);

@@ -319,6 +319,9 @@ static void calls_of_many_threads(void **state)
 	assert_in_range(run.n_seen, N_THREADS * OPENS_PER_THREAD,
 			N_THREADS * OPENS_PER_THREAD + 20);
 	assert_true(run.stats.complete);
+	/* Threads are told as their process. */
+	for (size_t i = 1; i < run.n_seen && i < MAX_SEEN; i++)
+		assert_int_equal(run.seen[i].pid, run.seen[0].pid);
 	for (int i = 0; i < N_THREADS; i++) {
 		char path[128];
 
