@@ -18,17 +18,27 @@
 #include "executor/base/pool.h"
 #include "executor/rpc/rpc-internal.h"
 
+enum { LOGS_PER_MINUTE = 10 };
 #define MAX_DEINIT_NS (5 * BJ_NS_PER_SEC)
 
 /* ---- the process ---- */
 
-/* Core calls "error" much that a peer can cause at will: it is a warning for us. */
+/* A peer can make core complain at will, so only a few complaints a minute are shown; true for those. */
+static bool is_within_log_quota(void)
+{
+	static _Atomic uint64_t minute;
+	static atomic_uint n_shown;
+	uint64_t now = bj_now_ns() / (60 * BJ_NS_PER_SEC);
+	if (atomic_exchange(&minute, now) != now)
+		atomic_store(&n_shown, 0); /* two threads may both do so: a few more are shown */
+	return atomic_fetch_add(&n_shown, 1) < LOGS_PER_MINUTE;
+}
+
 static void log_core(gpr_log_func_args *args)
 {
-	enum bj_log_level level =
-		args->severity == GPR_LOG_SEVERITY_ERROR ? BJ_LOG_WARN : BJ_LOG_DEBUG;
-	bj_log(level, "rpc: core says file=%s line=%d text=\"%s\"", args->file, args->line,
-	       args->message);
+	bool is_shown = args->severity == GPR_LOG_SEVERITY_ERROR && is_within_log_quota();
+	bj_log(is_shown ? BJ_LOG_WARN : BJ_LOG_DEBUG, "rpc: core says file=%s line=%d text=\"%s\"",
+	       args->file, args->line, args->message);
 }
 
 static void raise_descriptor_limit(void)
