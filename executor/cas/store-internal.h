@@ -222,9 +222,11 @@ struct bj_store_marker {
 #define BJ_STORE_MARKER_NULL ((struct bj_store_marker){ false, BJ_MAP_NULL, NULL })
 
 void bj_store_marker_deinit(struct bj_store_marker *marker);
-/** Reads the marker, if there is one, and removes it for good. */
-BJ_MUST_USE int bj_store_marker_take(struct bj_store *store, struct bj_store_marker *marker,
+/** Reads the marker; a store without one, or with a damaged one, was not stopped cleanly. */
+BJ_MUST_USE int bj_store_marker_read(struct bj_store *store, struct bj_store_marker *marker,
 				     struct bj_err *err);
+/** Removes it for good, before anything new is named. */
+BJ_MUST_USE int bj_store_marker_remove(struct bj_store *store, struct bj_err *err);
 /** False when the file may be damaged. */
 bool bj_store_marker_trusts(const struct bj_store_marker *marker, const struct bj_store_key *key);
 /** Writes the marker. Everything else must be on the disk already, and nobody may use the store any more. */

@@ -90,7 +90,7 @@ static int parse(struct bj_str text, struct bj_store_marker *marker, struct bj_e
 	return 0;
 }
 
-static int read_marker(struct bj_store *store, struct bj_store_marker *marker, struct bj_err *err)
+int bj_store_marker_read(struct bj_store *store, struct bj_store_marker *marker, struct bj_err *err)
 {
 	struct bj_buf text = BJ_BUF_INIT(MAX_MARKER_BYTES);
 	int r = bj_file_read_all(store->root_fd, "clean", &text, err);
@@ -104,7 +104,7 @@ static int read_marker(struct bj_store *store, struct bj_store_marker *marker, s
 	return r < 0 ? r : 0;
 }
 
-static int remove_marker(struct bj_store *store, struct bj_err *err)
+int bj_store_marker_remove(struct bj_store *store, struct bj_err *err)
 {
 	if (store->io->unlinkat(store->root_fd, "clean", 0) < 0) {
 		if (errno == ENOENT)
@@ -115,14 +115,6 @@ static int remove_marker(struct bj_store *store, struct bj_err *err)
 	if (store->io->fsync(store->root_fd) < 0)
 		return bj_err_errno(err, errno, "sync the directory of the store");
 	return 0;
-}
-
-int bj_store_marker_take(struct bj_store *store, struct bj_store_marker *marker, struct bj_err *err)
-{
-	int r = read_marker(store, marker, err);
-	if (r == 0)
-		r = remove_marker(store, err);
-	return r;
 }
 
 bool bj_store_marker_trusts(const struct bj_store_marker *marker, const struct bj_store_key *key)

@@ -2,7 +2,7 @@
 /*
  * Opening and closing the store, and what a crash in between means.
  *
- *	open:  lock, empty tmp/, read the marker `clean`, remove it (fsync), read the directories
+ *	open:  lock, empty tmp/, read the marker `clean`, read the directories, remove the marker (fsync)
  *	close: write last uses, syncfs, write the marker (fsync)
  *
  * The marker (store_marker.c) says: everything that is named here reached the disk whole. Its absence says that any file
@@ -150,16 +150,20 @@ static int load(struct bj_store *store, struct bj_err *err)
 	struct bj_store_marker marker = BJ_STORE_MARKER_NULL;
 	int r = make_layout(store, err);
 	if (r == 0)
-		r = bj_store_marker_take(store, &marker, err);
+		r = bj_store_marker_read(store, &marker, err);
 	if (r == 0)
 		r = bj_store_scan(store, &marker, err);
 	bj_store_marker_deinit(&marker);
+	if (r == 0)
+		r = bj_store_syncer_start(store, err);
+	if (r == 0) /* last of what can fail: an open that fails leaves a clean stop clean */
+		r = bj_store_marker_remove(store, err);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&store->mu);
 	bj_store_evict_locked(store, 0); /* the limit may be lower than last time */
 	pthread_mutex_unlock(&store->mu);
-	return bj_store_syncer_start(store, err);
+	return 0;
 }
 
 int bj_store_open_with(const char *root, const struct bj_store_opts *opts,
@@ -173,6 +177,7 @@ int bj_store_open_with(const char *root, const struct bj_store_opts *opts,
 	if (r == 0)
 		r = load(store, err);
 	if (r < 0) {
+		bj_store_syncer_stop(store);
 		free_store(store);
 		return r;
 	}

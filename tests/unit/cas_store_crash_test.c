@@ -5,6 +5,8 @@
  */
 #include "tests/unit/cas_test_util.h"
 
+#include <sys/mman.h>
+
 #include "executor/base/alloc.h"
 
 static const char hello_hex[] = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
@@ -314,8 +316,23 @@ static void suspicion_outlives_a_clean_stop(void **state)
 
 static void a_marker_that_is_damaged_counts_as_none(void **state)
 {
-	static const char *const contents[] = { "", "clean\n", "nonsense", "belljar clean 1\n",
-						"belljar clean 1\nx\n" };
+	static const char *const contents[] = {
+		"",
+		"clean\n",
+		"nonsense",
+		"belljar clean 1\n",
+		"belljar clean 1\nx\n",
+		"belljar clean 1\nx\nend 1\n",
+		"belljar clean 1\nblobs/sha256/58/x\nend 1\n",
+		"belljar clean 1\nend 1\n",
+		"belljar clean 1\nend 0",
+		"belljar clean 1\nend 00\n",
+		"belljar clean 1\nend 0\nend 0\n",
+		"belljar clean 1\nblobs/sha256/59/"
+		"5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03-6\nend 1\n",
+		"belljar clean 1\nac/sha256/58/"
+		"5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03-6\nend 1\n",
+	};
 	struct fix *fix = *state;
 	char path[8192];
 	(void)snprintf(path, sizeof(path), "%s/clean", fix->root);
@@ -388,6 +405,17 @@ static int put_value(struct fix *fix)
 	return bj_store_ac_put(fix->store, BJ_STR_LIT("i"), &hello, BJ_STR_LIT("value"), &fix->err);
 }
 
+static size_t count_fds(void)
+{
+	size_t n = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
 /* Disk full at every call that writes: the answer says so, nothing is visible, and the next try works. */
 static void disk_full_at_every_system_call(void **state)
 {
@@ -400,9 +428,11 @@ static void disk_full_at_every_system_call(void **state)
 			for (int at = 0;; at++) {
 				assert_int_equal(bj_remove_tree(AT_FDCWD, fix->root), 0);
 				fix_open_with(fix, 0, &fail_io);
+				size_t n_fds = count_fds();
 				arm(calls[i], at, ENOSPC);
 				int r = puts[k](fix);
 				bool has_fired = disarm();
+				assert_int_equal(count_fds(), n_fds);
 				n_fired += has_fired;
 				assert_int_equal(count_files(fix, "tmp"), 0);
 				if (has_fired) {
@@ -446,6 +476,32 @@ static void a_failed_replacement_keeps_the_old_value(void **state)
 		assert_true(bj_str_eq(value, BJ_STR_LIT("value")));
 		assert_int_equal(stats_of(fix).n_ac_bytes, 48 + 5);
 	}
+}
+
+static void put_fd_gives_up_when_it_cannot_read(void **state)
+{
+	struct fix *fix = *state;
+	fix_open_with(fix, 0, &fail_io);
+	struct bj_str big = make_blob(fix, 300000, 1);
+	struct bj_digest digest;
+	int fd = memfd_create("file", MFD_CLOEXEC);
+	assert_int_equal(write(fd, big.ptr, big.len), big.len);
+	for (int at = 0; at < 3; at++) {
+		size_t n_fds = count_fds();
+		arm(PREAD, at, EIO);
+		EXPECT_ERR(fix,
+			   bj_store_put_fd(fix->store, BJ_DIGEST_SHA256, fd, &digest, &fix->err),
+			   BJ_INTERNAL, "Input/output error");
+		assert_true(disarm());
+		assert_int_equal(count_fds(), n_fds);
+		assert_int_equal(count_files(fix, "tmp"), 0);
+		assert_int_equal(stats_of(fix).n_blobs, 0);
+	}
+	arm(PREAD, 1, EINTR);
+	EXPECT_OK(fix, bj_store_put_fd(fix->store, BJ_DIGEST_SHA256, fd, &digest, &fix->err));
+	assert_true(disarm());
+	expect_blob(fix, &digest, big);
+	close(fd);
 }
 
 static void reads_that_are_interrupted_go_on(void **state)
@@ -608,13 +664,33 @@ static void each_allocation_of_a_second_open_fails_once(void **state)
 		n_failures += has_failed;
 		assert_int_equal(r, has_failed ? -BJ_RESOURCE_EXHAUSTED : 0);
 		bj_err_clear(&fix->err);
-		bool was_open = fix->store != NULL;
 		fix_close(fix);
 		if (!has_failed)
 			break;
-		if (was_open) /* a stop that is clean, with both suspects on its list */
-			assert_true(file_exists(fix->root));
 	}
+	assert_true(n_failures > 3);
+}
+
+static void an_open_that_fails_leaves_a_clean_stop_clean(void **state)
+{
+	struct fix *fix = *state;
+	struct bj_store_opts opts = { .sync_interval_ns = UINT64_MAX };
+	uint64_t n_failures = 0;
+	fix_open_with(fix, 0, &fail_io);
+	(void)put_random(fix, 100, 1);
+	fix_close(fix);
+	for (uint64_t n = 0;; n++) {
+		bj_alloc_fail_after(n);
+		int r = bj_store_open_with(fix->root, &opts, &fail_io, &fix->store, &fix->err);
+		bool has_failed = bj_alloc_fail_disarm();
+		n_failures += r < 0;
+		assert_int_equal(r, has_failed ? -BJ_RESOURCE_EXHAUSTED : 0);
+		bj_err_clear(&fix->err);
+		if (!has_failed)
+			break;
+	}
+	assert_int_equal(stats_of(fix).n_suspects, 0);
+	assert_int_equal(stats_of(fix).n_blobs, 1);
 	assert_true(n_failures > 3);
 }
 
@@ -633,6 +709,7 @@ int main(void)
 		FIX_TEST_CLOSED(an_error_while_hashing_keeps_the_suspect),
 		FIX_TEST_CLOSED(disk_full_at_every_system_call),
 		FIX_TEST_CLOSED(a_failed_replacement_keeps_the_old_value),
+		FIX_TEST_CLOSED(put_fd_gives_up_when_it_cannot_read),
 		FIX_TEST_CLOSED(reads_that_are_interrupted_go_on),
 		FIX_TEST_CLOSED(a_file_that_cannot_be_removed),
 		FIX_TEST_CLOSED(a_stop_that_cannot_sync_is_not_clean),
@@ -641,6 +718,7 @@ int main(void)
 		FIX_TEST_CLOSED(open_fails_cleanly),
 		FIX_TEST_CLOSED(each_allocation_fails_once),
 		FIX_TEST_CLOSED(each_allocation_of_a_second_open_fails_once),
+		FIX_TEST_CLOSED(an_open_that_fails_leaves_a_clean_stop_clean),
 	};
 	return cmocka_run_group_tests_name("cas_store_crash", tests, NULL, NULL);
 }

@@ -17,60 +17,6 @@ static int setup(void **state)
 	return 0;
 }
 
-/* ---- loading ---- */
-
-struct loaded {
-	struct bj_tree tree;
-	struct bj_missing missing;
-};
-
-static int load_with(struct fix *fix, const struct bj_digest *root,
-		     const struct bj_tree_limits *limits, struct loaded *out)
-{
-	*out = (struct loaded){ { NULL, 0, 0 }, { NULL, 0 } };
-	return bj_tree_load(fix->store, root, limits, &fix->arena, &out->tree, &out->missing,
-			    &fix->err);
-}
-
-static struct loaded load(struct fix *fix, const struct bj_digest *root)
-{
-	struct loaded loaded;
-	EXPECT_OK(fix, load_with(fix, root, NULL, &loaded));
-	return loaded;
-}
-
-static void refuse(struct fix *fix, const struct bj_digest *root, const char *text)
-{
-	struct loaded loaded;
-	char hex[2 * BJ_HASH_MAX_BYTES + 1];
-	int r = load_with(fix, root, NULL, &loaded);
-	assert_int_equal(r, -BJ_INVALID_ARGUMENT);
-	bj_digest_hex(root, hex);
-	if (!strstr(fix->err.msg, text) || !strstr(fix->err.msg, hex))
-		fail_msg("\"%s\" lacks \"%s\" or %s", fix->err.msg, text, hex);
-	assert_null(loaded.tree.entries);
-	bj_err_clear(&fix->err);
-}
-
-static void expect_digest(const struct bj_digest *digest, const char *hex, uint64_t size_bytes)
-{
-	char got[2 * BJ_HASH_MAX_BYTES + 1];
-	bj_digest_hex(digest, got);
-	assert_string_equal(got, hex);
-	assert_int_equal(digest->size_bytes, size_bytes);
-}
-
-static void expect_entry(const struct loaded *loaded, size_t i, enum bj_node_kind kind,
-			 const char *path)
-{
-	assert_true(i < loaded->tree.n_entries);
-	const struct bj_tree_entry *entry = &loaded->tree.entries[i];
-	assert_string_equal(entry->path.ptr, path);
-	assert_int_equal(entry->path.len, strlen(path));
-	assert_int_equal(entry->kind, kind);
-	assert_ptr_equal(bj_tree_find(&loaded->tree, bj_str_of(path)), entry);
-}
-
 /* ---- the fixtures ---- */
 
 struct fixture {
@@ -274,6 +220,23 @@ static void names_are_checked_in_each_list(void **state)
 			struct bj_digest digest = put_dir(fix, &dir);
 			struct loaded loaded = load(fix, &digest);
 			assert_string_equal(loaded.tree.entries[0].path.ptr, good[i]);
+		}
+	}
+}
+
+/* A fault in the middle of a list that is sorted. */
+static void every_name_of_a_list_is_checked(void **state)
+{
+	static const char *const bad[] = { "b/", "b/c", "b\xff" };
+	struct fix *fix = *state;
+	for (size_t k = 0; k < BJ_ARRAY_LEN(kinds); k++) {
+		for (size_t i = 0; i < BJ_ARRAY_LEN(bad); i++) {
+			struct bj_buf dir = DIR_INIT;
+			kinds[k].add(&dir, "a");
+			kinds[k].add(&dir, bad[i]);
+			kinds[k].add(&dir, "c");
+			struct bj_digest digest = put_dir(fix, &dir);
+			refuse(fix, &digest, "name");
 		}
 	}
 }
@@ -512,6 +475,43 @@ static void find_takes_exact_paths_only(void **state)
 	expect_entry(&loaded, 1, BJ_NODE_FILE, "d/f");
 }
 
+/* Names that differ in the first, the eighth, the ninth and the last byte, and are prefixes of each other. */
+static void find_takes_long_paths(void **state)
+{
+	static const char *const sorted[] = {
+		"0bcdefghijklmnopqrstuvwxyz",
+		"abcdefg0ijklmnopqrstuvwxyz",
+		"abcdefgh",
+		"abcdefgh-jklmnopqrstuvwxyz",
+		"abcdefgh0jklmnopqrstuvwxyz",
+		"abcdefghijklmnop",
+		"abcdefghijklmnopqrstuvwxy0",
+		"abcdefghijklmnopqrstuvwxyz",
+		"zbcdefghijklmnopqrstuvwxyz",
+	};
+	enum { N = BJ_ARRAY_LEN(sorted) };
+	struct fix *fix = *state;
+	struct bj_buf dir = DIR_INIT;
+	for (size_t i = 0; i < N; i++)
+		add_file_named(&dir, sorted[i]);
+	struct bj_digest sub = put_dir(fix, &dir);
+	for (size_t i = 0; i < N; i++)
+		add_dir(&dir, sorted[i], &sub);
+	struct bj_digest root = put_dir(fix, &dir);
+	struct loaded loaded = load(fix, &root);
+	assert_int_equal(loaded.tree.n_entries, N * (N + 1));
+	for (size_t i = 0; i < N; i++) {
+		expect_entry(&loaded, i * (N + 1), BJ_NODE_DIR, sorted[i]);
+		for (size_t k = 0; k < N; k++) {
+			char path[64];
+			(void)snprintf(path, sizeof(path), "%s/%s", sorted[i], sorted[k]);
+			expect_entry(&loaded, i * (N + 1) + 1 + k, BJ_NODE_FILE, path);
+			path[strlen(path) - 1] = '~';
+			assert_null(bj_tree_find(&loaded.tree, bj_str_of(path)));
+		}
+	}
+}
+
 static void an_empty_root(void **state)
 {
 	struct fix *fix = *state;
@@ -730,6 +730,7 @@ int main(void)
 		TREE_TEST(fixture_of_forty_doublings),
 		TREE_TEST(repeated_subtrees_are_listed_each_time),
 		TREE_TEST(names_are_checked_in_each_list),
+		TREE_TEST(every_name_of_a_list_is_checked),
 		TREE_TEST(names_have_at_most_255_bytes),
 		TREE_TEST(targets_have_at_most_4095_bytes),
 		TREE_TEST(order_is_checked_in_each_list),
@@ -740,6 +741,7 @@ int main(void)
 		TREE_TEST(an_error_below_names_the_place),
 		TREE_TEST(entries_are_depth_first_and_complete),
 		TREE_TEST(find_takes_exact_paths_only),
+		TREE_TEST(find_takes_long_paths),
 		TREE_TEST(an_empty_root),
 		TREE_TEST(one_large_directory),
 		TREE_TEST(depth_is_limited),

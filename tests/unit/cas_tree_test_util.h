@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * cas_tree_test_util.h - Directory messages, encoded by hand.
+ * cas_tree_test_util.h - Directory messages, encoded by hand, and trees that were loaded.
  */
 #ifndef BJ_TESTS_UNIT_CAS_TREE_TEST_UTIL_H
 #define BJ_TESTS_UNIT_CAS_TREE_TEST_UTIL_H
@@ -8,6 +8,7 @@
 #include "tests/unit/cas_test_util.h"
 
 #include "executor/base/buf.h"
+#include "executor/cas/tree.h"
 
 /* SHA-256 of "hello\n" and of nothing. */
 #define HELLO_HEX "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
@@ -99,5 +100,60 @@ BJ_UNUSED static struct bj_digest put_dir(struct fix *fix, struct bj_buf *dir)
 }
 
 #define DIR_INIT BJ_BUF_INIT((size_t)64 << 20)
+
+/* ---- loading ---- */
+
+struct loaded {
+	struct bj_tree tree;
+	struct bj_missing missing;
+};
+
+BJ_UNUSED static int load_with(struct fix *fix, const struct bj_digest *root,
+			       const struct bj_tree_limits *limits, struct loaded *out)
+{
+	*out = (struct loaded){ { NULL, 0, 0 }, { NULL, 0 } };
+	return bj_tree_load(fix->store, root, limits, &fix->arena, &out->tree, &out->missing,
+			    &fix->err);
+}
+
+BJ_UNUSED static struct loaded load(struct fix *fix, const struct bj_digest *root)
+{
+	struct loaded loaded;
+	EXPECT_OK(fix, load_with(fix, root, NULL, &loaded));
+	return loaded;
+}
+
+BJ_UNUSED static void refuse(struct fix *fix, const struct bj_digest *root, const char *text)
+{
+	struct loaded loaded;
+	char hex[2 * BJ_HASH_MAX_BYTES + 1];
+	int r = load_with(fix, root, NULL, &loaded);
+	assert_int_equal(r, -BJ_INVALID_ARGUMENT);
+	bj_digest_hex(root, hex);
+	if (!strstr(fix->err.msg, text) || !strstr(fix->err.msg, hex))
+		fail_msg("\"%s\" lacks \"%s\" or %s", fix->err.msg, text, hex);
+	assert_null(loaded.tree.entries);
+	bj_err_clear(&fix->err);
+}
+
+BJ_UNUSED static void expect_digest(const struct bj_digest *digest, const char *hex,
+				    uint64_t size_bytes)
+{
+	char got[2 * BJ_HASH_MAX_BYTES + 1];
+	bj_digest_hex(digest, got);
+	assert_string_equal(got, hex);
+	assert_int_equal(digest->size_bytes, size_bytes);
+}
+
+BJ_UNUSED static void expect_entry(const struct loaded *loaded, size_t i, enum bj_node_kind kind,
+				   const char *path)
+{
+	assert_true(i < loaded->tree.n_entries);
+	const struct bj_tree_entry *entry = &loaded->tree.entries[i];
+	assert_string_equal(entry->path.ptr, path);
+	assert_int_equal(entry->path.len, strlen(path));
+	assert_int_equal(entry->kind, kind);
+	assert_ptr_equal(bj_tree_find(&loaded->tree, bj_str_of(path)), entry);
+}
 
 #endif
