@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Init: pid 1 of one action. A fork of the zygote, without exec, so that it costs little and holds no file of the host.
+ * Init: pid 1 of one action. A clone of the zygote that shares its memory, without exec, so that it costs little.
  *
  *   mounts -> credentials -> clone(VM|VFORK|FILES) -> [command: filter, READY, wait for GO, exec]
  *          -> reap until the command is dead -> list and kill what is left -> EXITED -> exit with the command's code
  *
- * The command's process shares our memory and descriptors until it execs, and we sleep that long (vfork): no page is copied, the exec's errno is a
+ * The memory is the zygote's, which sleeps meanwhile: nothing is allocated here. The command's process shares it, and
+ * our descriptors, until it execs, and we sleep that long (vfork): no page is copied, the exec's errno is a
  * store, and the seccomp listener is in our table, where the executor takes it from (pidfd_getfd on our pidfd). The
  * command cannot send it itself: its own filter may hold sendmsg for a supervisor that does not listen yet.
  *
  * After the credentials are dropped we share the command's uid. We are not dumpable, hold no descriptor but the event socket, and the kernel
  * refuses every signal from inside that we do not handle, SIGKILL included. What we report is detail: the exit status that
- * counts is the one that the kernel gives the zygote about us.
+ * counts is the one that the kernel gives the executor, our parent.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,16 +199,27 @@ BJ_NORETURN static void command_fails(const char *step, const char *call, int er
 	_exit(EXIT_SETUP);
 }
 
-/** Tells the executor that we are about to exec, and waits for its word. Plain write and read: no filter holds those. */
+/**
+ * Says that the filter is on, and waits for the executor's word. Plain write and read: no filter holds those. Where exec itself is observed
+ * it may have been given already; the exec then waits in the kernel for the supervisor.
+ */
 static void wait_for_go(const struct bj_init *in, int listener)
 {
 	struct bj_wire_ready ready = { .listener = listener };
-	int r = bj_wire_write(in->event_fd, BJ_WIRE_READY, &ready, sizeof(ready));
+	int r = listener >= 0 ? bj_wire_write(in->event_fd, BJ_WIRE_READY, &ready, sizeof(ready))
+			      : 0;
 	if (r < 0)
 		command_fails("go", "write", -r, "");
 	r = bj_wire_read(in->event_fd);
 	if (r != BJ_WIRE_GO)
 		command_fails("go", "read", r < 0 ? -r : ECANCELED, "");
+	/*
+	 * The executor may have died after its word and before our parent-death signal was set. Then its end is closed by now,
+	 * or a thread of it still has to die, which sends the signal.
+	 */
+	struct pollfd end = { .fd = in->event_fd, .events = 0 };
+	if (poll(&end, 1, 0) != 0)
+		command_fails("go", "poll", ECANCELED, "");
 }
 
 static int command_main(void *arg)
@@ -300,20 +310,40 @@ static void list_one(int proc, const char *name, int32_t pid, struct bj_wire_exi
 	(void)read_proc(proc, name, "cmdline", out->strays[i].argv0, sizeof(out->strays[i].argv0));
 }
 
-/** Who is there besides us. Best effort: whether they die does not depend on it. */
+/** As the kernel gives it to getdents64(2). */
+struct dirent64_raw {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+/** A name that is a number. */
+static int32_t pid_of(const char *name)
+{
+	int32_t pid = 0;
+	for (; *name >= '0' && *name <= '9'; name++)
+		pid = pid * 10 + (*name - '0'); /* the kernel's own: 22 bits */
+	return pid;
+}
+
+/** Who is there besides us. Best effort: whether they die does not depend on it. No readdir(3), which allocates. */
 static void list_alive(struct bj_wire_exited *out)
 {
-	DIR *dir = opendir("/proc");
-	if (!dir)
-		return;
-	for (struct dirent *e; (e = readdir(dir));) {
-		int32_t pid = 0;
-		for (const char *c = e->d_name; *c >= '0' && *c <= '9'; c++)
-			pid = pid * 10 + (*c - '0'); /* the kernel's own numbers: 22 bits */
-		if (pid > 1)
-			list_one(dirfd(dir), e->d_name, pid, out);
+	static char entries[16 * 1024] __attribute__((aligned(8)));
+	bj_cleanup(bj_close_fdp) int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (;;) {
+		long n = proc >= 0 ? syscall(SYS_getdents64, proc, entries, sizeof(entries)) : 0;
+		if (n <= 0)
+			return;
+		for (long at = 0; at < n;) {
+			const struct dirent64_raw *e = (const void *)(entries + at);
+			if (pid_of(e->name) > 1)
+				list_one(proc, e->name, pid_of(e->name), out);
+			at += e->reclen;
+		}
 	}
-	(void)closedir(dir); /* we are about to exit */
 }
 
 static void kill_all(struct watch *w)
@@ -373,17 +403,12 @@ BJ_NORETURN static void finish(struct watch *w, int event_fd)
 
 static int prepare(struct bj_init *in, struct bj_wire_failed *failed)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		return bj_fail(failed, "parent-death", "prctl", errno, "");
 	(void)prctl(PR_SET_NAME, "belljar-init", 0, 0, 0); /* a courtesy to ps */
-	if (attach_layers(in, failed) < 0 || set_fds(in, failed) < 0 || set_limits(failed) < 0)
+	if (attach_layers(in, failed) < 0 || set_limits(failed) < 0)
 		return -1;
-	if (bj_creds_drop(in->slot, failed) < 0)
+	if (bj_creds_drop(in->slot, in->userns, failed) < 0 || set_fds(in, failed) < 0)
 		return -1;
-	/*
-	 * A change of credentials clears the parent-death signal, so once more. If the zygote died in between, the executor never sends GO (it
-	 * needs the zygote's STARTED first), closes its end, and we end there.
-	 */
+	/* A change of credentials clears it. See wait_for_go() for a death in between. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return bj_fail(failed, "parent-death", "prctl", errno, "");
 	sigset_t chld;
@@ -398,6 +423,7 @@ static int prepare(struct bj_init *in, struct bj_wire_failed *failed)
 void bj_init_main(const struct bj_init *borrowed)
 {
 	struct bj_init in = *borrowed;
+	memset(&shared, 0, sizeof(shared)); /* of the last action */
 	struct bj_wire_failed failed;
 	if (prepare(&in, &failed) < 0)
 		give_up(&in, &failed);

@@ -12,8 +12,9 @@
 #include "executor/jail/wire-internal.h"
 
 struct bj_jail {
-	pid_t pid; /* zygote; -1 once reaped */
-	int sock;  /* seqpacket to it */
+	pid_t pid;    /* zygote; -1 once reaped */
+	int sock;     /* seqpacket to it */
+	int unreaped; /* pidfd of an init that outlived its run; -EBADF: none */
 	enum bj_jail_profile profile;
 	uint32_t slot_uid, slot_gid;
 	struct bj_buf spec; /* encoded, reused from action to action */

@@ -106,7 +106,8 @@ int bj_jail_start(const char *binary, const struct bj_jail_slot_spec *spec,
 	if (!jail)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "jail: no memory");
 	jail->pid = -1;
-	jail->sock = -1;
+	jail->sock = -EBADF;
+	jail->unreaped = -EBADF;
 	jail->profile = spec->profile;
 	jail->slot_uid = spec->slot_uid;
 	jail->slot_gid = spec->slot_gid;
@@ -127,6 +128,10 @@ void bj_jail_free(struct bj_jail *jail)
 	if (jail->pid > 0)
 		(void)kill(jail->pid, SIGKILL); /* not reaped yet: the pid is ours */
 	reap(jail);
+	if (jail->unreaped >= 0)
+		(void)waitid(P_PIDFD, (id_t)jail->unreaped, NULL,
+			     WEXITED | WNOHANG); /* if it has died by now */
+	bj_close_fdp(&jail->unreaped);
 	bj_close_fdp(&jail->sock);
 	bj_buf_deinit(&jail->spec);
 	bj_free(jail);

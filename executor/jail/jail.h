@@ -6,7 +6,8 @@
  *   executor (many threads) ──seqpacket──> belljar-jail zygote (one a slot, single-threaded)
  *                                             └─clone──> init, pid 1 of the action ──fork──> the command
  * The zygote is spawned from the main thread (the parent-death signal follows the thread), before gRPC starts.
- * If the executor dies, the zygote and with it every action dies.
+ * If the executor dies, the zygote and every action die with it. Zygotes and inits are children of the executor: nobody
+ * in it may wait for any child (waitpid(-1)) or ignore SIGCHLD.
  */
 #ifndef BJ_JAIL_JAIL_H
 #define BJ_JAIL_JAIL_H

@@ -2,13 +2,14 @@
 /*
  * One action, from the executor's side: one poll loop over the zygote, init's event socket, the two pipes, the listener and cancel_fd.
  *
- *   RUN ──> STARTED (pidfd) ┐
- *           READY (filter)  ┴─> observer made, GO ──> … ──> EXITED (detail) ──> DONE (what the kernel says) ──> last bytes of the pipes
- *                                         timeout, cancel, error: KILL ──(2 s)──> SIGKILL to init ──(10 s)──> the slot is given up
+ *   RUN ──> STARTED (pidfd) ──> GO ──> READY (filter) ──> observer made ──> … ──> EXITED (detail) ──> init reaped ──> last bytes of the pipes
+ *                  timeout, cancel, error: KILL ──(2 s)──> SIGKILL to init ──(10 s)──> the slot is given up
  *
- * Nothing of the command runs before GO, and GO needs the pidfd (so that we can kill) and the observer (so that nothing is missed). After DONE every
- * process of the action is dead, so what a pipe holds then is all there will be: we take it and do not wait for an end of file,
- * which a descriptor in flight in some socket could hold up.
+ * Nothing of the command runs before GO, and GO needs the pidfd, so that we can kill. From the level on where exec is observed, GO need not wait for
+ * READY: the exec itself waits in the kernel until the observer takes it. At the level `writes` it is not observed, and GO waits for the observer.
+ * Init is our child (the zygote clones it with CLONE_PARENT), so that its status and usage come straight from the kernel. Once it is dead every
+ * process of the action is, so what a pipe holds then is all there will be: we take it and do not wait for an end of file, which a
+ * descriptor in flight in some socket could hold up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,12 +56,19 @@ struct run {
 	struct bj_wire_ready ready;
 	struct bj_wire_failed failed;
 	struct bj_wire_exited exited;
-	struct bj_wire_done done;
-	bool has_started, has_ready, has_go, has_failed, has_exited, has_done;
+	int status;	   /* of init, from the kernel: exit code or signal */
+	bool was_signaled; /* which of them */
+	bool has_status;
+	bool zygote_closed;
+	struct rusage usage;
+	uint64_t start_ns, end_ns;
+	bool has_started, has_ready, has_go, has_failed, has_exited;
+	bool has_done; /* init is dead and reaped, or there is none */
 	bool event_closed;
 
 	enum bj_jail_end forced; /* BJ_END_TIMEOUT or BJ_END_CANCELLED once decided, else 0 */
 	uint64_t kill_ns;	 /* when killing began; 0: not yet */
+	bool kill_hard;		 /* no grace: nothing of the command may run */
 	bool sent_sigkill;
 };
 
@@ -84,10 +94,10 @@ static void end_with(struct run *r, int code)
 	begin_kill(r);
 }
 
-/** Before GO nobody listens to KILL; after the grace init has not heeded it. */
+/** Before GO nobody listens to KILL, and while the exec hangs nobody does; after the grace init has not heeded it. */
 static void push_kill(struct run *r)
 {
-	bool due = !r->has_go || bj_now_ns() >= r->kill_ns + KILL_GRACE_NS;
+	bool due = !r->has_go || r->kill_hard || bj_now_ns() >= r->kill_ns + KILL_GRACE_NS;
 	if (!r->kill_ns || !due || r->sent_sigkill || r->pidfd < 0)
 		return;
 	r->sent_sigkill = true;
@@ -146,11 +156,13 @@ static int start(struct run *r)
 	return code < 0 ? code : send_run(r, (const int[3]){ out, err, theirs });
 }
 
-/** A step on our side failed between STARTED and GO. */
+/** A step on our side failed before the command could do anything. */
 static void fail_step(struct run *r, const char *step, const char *call, int errnum)
 {
-	(void)bj_fail(&r->failed, step, call, errnum, "");
+	if (!r->has_failed)
+		(void)bj_fail(&r->failed, step, call, errnum, "");
 	r->has_failed = true;
+	r->kill_hard = true;
 	begin_kill(r);
 }
 
@@ -168,15 +180,16 @@ static int open_init_root(struct run *r)
 	r->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->root_fd < 0)
 		return errno;
-	r->exec_fd = openat(r->root_fd, BJ_JAIL_ROOT + 1, /* relative: without its slash */
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (r->exec_fd < 0)
-		return errno;
 	return is_dead(r->pidfd) ? ESRCH : 0;
 }
 
 static bool start_observer(struct run *r)
 {
+	int errnum = open_init_root(r);
+	if (errnum) {
+		fail_step(r, "observer-root", "open", errnum);
+		return false;
+	}
 	/* The command shares its descriptors with init until it execs. */
 	int listener = pidfd_getfd(r->pidfd, r->ready.listener, 0);
 	if (listener < 0) {
@@ -186,28 +199,30 @@ static bool start_observer(struct run *r)
 	int code = bj_observer_new(listener, r->root_fd, r->spec->observe, r->hooks->observer,
 				   &r->observer, r->err);
 	if (code < 0) {
+		r->kill_hard = true;
 		end_with(r, code);
 		return false;
 	}
 	return true;
 }
 
-static void maybe_go(struct run *r)
+static void send_go(struct run *r)
 {
-	if (!r->has_started || !r->has_ready || r->has_go || r->kill_ns)
-		return;
-	int errnum = open_init_root(r);
-	if (errnum) {
-		fail_step(r, "init-root", "open", errnum);
-		return;
-	}
-	if (r->spec->observe != BJ_OBSERVE_OFF && !start_observer(r))
-		return;
 	int code = bj_wire_send(r->event, BJ_WIRE_GO, NULL, 0, NULL, 0);
-	if (code < 0)
+	if (code < 0 && code != -EPIPE) /* a dead init has said why, or its status will */
 		fail_step(r, "go", "sendmsg", -code);
-	else
-		r->has_go = true;
+	r->has_go = code == 0;
+}
+
+/** What STARTED and READY, in whichever order, make possible. */
+static void proceed(struct run *r)
+{
+	if (!r->has_started || r->kill_ns)
+		return;
+	if (r->has_ready && !r->observer && !start_observer(r))
+		return;
+	if (!r->has_go && (r->spec->observe != BJ_OBSERVE_WRITES || r->observer))
+		send_go(r);
 }
 
 /* ---- messages ---- */
@@ -226,7 +241,6 @@ static bool take(const struct bj_wire_msg *msg, const void *body, void *out, siz
 union body {
 	struct bj_wire_failed failed;
 	struct bj_wire_started started;
-	struct bj_wire_done done;
 	struct bj_wire_ready ready;
 	struct bj_wire_exited exited;
 };
@@ -237,12 +251,15 @@ static bool from_zygote(struct run *r, struct bj_wire_msg *msg, const union body
 		r->has_done = true; /* there was no init */
 		return take(msg, b, &r->failed, sizeof(r->failed), &r->has_failed);
 	}
-	if (msg->type == BJ_WIRE_DONE)
-		return take(msg, b, &r->done, sizeof(r->done), &r->has_done);
-	if (msg->type != BJ_WIRE_STARTED || msg->n_fds != 1 || r->has_started)
+	if (msg->type != BJ_WIRE_STARTED || msg->n_fds != 2 || r->has_started)
+		return false;
+	if (!take(msg, b, &r->started, sizeof(r->started), &r->has_started))
 		return false;
 	r->pidfd = BJ_STEAL_FD(msg->fds[0]);
-	return take(msg, b, &r->started, sizeof(r->started), &r->has_started);
+	r->exec_fd = openat(msg->fds[1], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->exec_fd < 0)
+		fail_step(r, "input-root", "open", errno);
+	return true;
 }
 
 static bool from_init(struct run *r, const struct bj_wire_msg *msg, const union body *b)
@@ -256,19 +273,33 @@ static bool from_init(struct run *r, const struct bj_wire_msg *msg, const union 
 	return false;
 }
 
+/** Takes init's status and usage. @flags: WNOHANG or 0. */
+static void reap_init(struct run *r, int flags)
+{
+	siginfo_t info = { 0 };
+	long n;
+	do /* the bare call: libc's has no rusage */
+		n = syscall(SYS_waitid, P_PIDFD, r->pidfd, &info, WEXITED | flags, &r->usage);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 || info.si_pid == 0)
+		return;
+	r->end_ns = bj_now_ns();
+	r->status = info.si_status;
+	r->was_signaled = info.si_code != CLD_EXITED;
+	r->has_status = r->has_done = true;
+}
+
 static void zygote_gone(struct run *r)
 {
-	/* Init dies with its parent; make sure, and wait, so that nobody runs when we return. */
-	if (r->pidfd >= 0) {
-		(void)pidfd_send_signal(r->pidfd, SIGKILL, NULL, 0);
-		struct pollfd p = { .fd = r->pidfd, .events = POLLIN };
-		(void)poll(&p, 1,
-			   (int)(GIVE_UP_NS / BJ_NS_PER_MS)); /* a bound against hanging only */
-	}
 	if (r->code == 0)
 		r->code = bj_err_set(r->err, BJ_UNAVAILABLE,
 				     "jail: the slot's belljar-jail died while an action ran");
-	r->has_done = true;
+	r->zygote_closed = true;
+	r->kill_hard = true;
+	begin_kill(r);
+	if (!r->has_started)
+		r->has_done =
+			true; /* our end of the event socket closes, and with it ends what may be there */
 }
 
 static void handle_zygote(struct run *r)
@@ -352,7 +383,7 @@ static void handle_observer(struct run *r, short revents)
 	}
 }
 
-enum { P_OBSERVER, P_ZYGOTE, P_EVENT, P_STDOUT, P_STDERR, P_CANCEL, N_POLL };
+enum { P_OBSERVER, P_ZYGOTE, P_INIT, P_EVENT, P_STDOUT, P_STDERR, P_CANCEL, N_POLL };
 
 static int wait_ready(const struct run *r, struct pollfd p[N_POLL], uint64_t deadline_ns,
 		      int cancel_fd)
@@ -361,7 +392,8 @@ static int wait_ready(const struct run *r, struct pollfd p[N_POLL], uint64_t dea
 	p[P_OBSERVER] = (struct pollfd){
 		r->observer && !r->observer_done ? bj_observer_fd(r->observer) : -1, POLLIN, 0
 	};
-	p[P_ZYGOTE] = (struct pollfd){ r->jail->sock, POLLIN, 0 };
+	p[P_ZYGOTE] = (struct pollfd){ r->zygote_closed ? -1 : r->jail->sock, POLLIN, 0 };
+	p[P_INIT] = (struct pollfd){ r->pidfd, POLLIN, 0 };
 	p[P_EVENT] = (struct pollfd){ r->event_closed ? -1 : r->event, POLLIN, 0 };
 	p[P_STDOUT] = (struct pollfd){ r->out[0], POLLIN, 0 };
 	p[P_STDERR] = (struct pollfd){ r->out[1], POLLIN, 0 };
@@ -407,7 +439,9 @@ static void loop(struct run *r, uint64_t deadline_ns, int cancel_fd)
 			(void)read_pipe(r, 2, CHUNKS_A_TURN);
 		if (p[P_ZYGOTE].revents)
 			handle_zygote(r);
-		maybe_go(r);
+		if (p[P_INIT].revents)
+			reap_init(r, WNOHANG);
+		proceed(r);
 		check_limits(r, p, deadline_ns);
 	}
 }
@@ -430,16 +464,14 @@ static void copy_strays(const struct bj_wire_exited *e, struct bj_jail_result *o
 /** The kernel's word on init is the code; init's own report may say why, if it agrees. */
 static void judge_status(const struct run *r, struct bj_jail_result *out)
 {
-	int status = r->done.wait_status;
 	const struct bj_wire_exited *e = r->has_exited ? &r->exited : NULL;
-	if (WIFSIGNALED(
-		    status)) { /* init itself: the whole namespace was killed from outside, by us or by the kernel */
+	if (r->was_signaled) { /* init itself: the whole namespace was killed from outside, by us or by the kernel */
 		out->end = r->forced ? r->forced : BJ_END_SIGNALED;
-		out->signal = WTERMSIG(status);
+		out->signal = r->status;
 		out->exit_code = 128 + out->signal;
 		return;
 	}
-	out->exit_code = WEXITSTATUS(status);
+	out->exit_code = r->status;
 	out->end = BJ_END_EXITED;
 	if (!e)
 		return;
@@ -461,18 +493,22 @@ static uint64_t minus(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+static uint64_t timeval_ns(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * BJ_NS_PER_SEC + (uint64_t)t.tv_usec * 1000;
+}
+
+/** All of the namespace, by the kernel's count for init and what it reaped, without init's own part. */
 static void judge_usage(const struct run *r, struct bj_jail_result *out)
 {
-	out->wall_ns = r->done.wall_ns;
-	out->user_ns = r->done.user_ns;
-	out->system_ns = r->done.system_ns;
-	out->max_rss_bytes = r->done.max_rss_bytes;
-	if (!r->has_exited)
-		return;
-	out->user_ns = minus(r->done.user_ns, r->exited.own_user_ns);
-	out->system_ns = minus(r->done.system_ns, r->exited.own_system_ns);
-	if (r->exited.wall_ns > 0 && r->exited.wall_ns < r->done.wall_ns)
-		out->wall_ns = r->exited.wall_ns;
+	uint64_t own_user_ns = r->has_exited ? r->exited.own_user_ns : 0;
+	uint64_t own_system_ns = r->has_exited ? r->exited.own_system_ns : 0;
+	out->user_ns = minus(timeval_ns(r->usage.ru_utime), own_user_ns);
+	out->system_ns = minus(timeval_ns(r->usage.ru_stime), own_system_ns);
+	out->max_rss_bytes = (uint64_t)r->usage.ru_maxrss * 1024;
+	out->wall_ns = minus(r->end_ns, r->start_ns);
+	if (r->has_exited && r->exited.wall_ns > 0)
+		out->wall_ns = BJ_MIN(out->wall_ns, r->exited.wall_ns);
 }
 
 static enum bj_code failure_code(int sys_errno)
@@ -487,7 +523,7 @@ static int judge(struct run *r, struct bj_jail_result *out_result)
 {
 	if (r->code < 0)
 		return r->code;
-	if (r->has_failed && !r->forced)
+	if (r->has_failed && (!r->forced || !r->has_status))
 		return bj_jail_fail(&r->failed, failure_code(r->failed.sys_errno), NULL, r->err);
 	struct bj_jail_result result = { 0 };
 	judge_status(r, &result);
@@ -525,8 +561,7 @@ int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
 	int code = start(&r);
 	if (code == 0) {
 		loop(&r, deadline_ns, cancel_fd);
-		handle_event(
-			&r); /* EXITED or FAILED was sent before init died, on another socket than DONE */
+		handle_event(&r); /* EXITED or FAILED was sent before init died */
 		if (r.code == 0)
 			drain_pipes(&r);
 		code = judge(&r, out_result);
@@ -535,6 +570,9 @@ int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
 	bj_close_fdp(&r.event);
 	bj_close_fdp(&r.out[0]);
 	bj_close_fdp(&r.out[1]);
+	if (r.has_started && !r.has_status)
+		jail->unreaped = BJ_STEAL_FD(
+			r.pidfd); /* it did not die in time; bj_jail_free() tries again */
 	bj_close_fdp(&r.pidfd);
 	bj_close_fdp(&r.root_fd);
 	bj_close_fdp(&r.exec_fd);

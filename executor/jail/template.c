@@ -55,7 +55,7 @@ struct parts {
 	int root;		  /* the new root's mount */
 	int dev;		  /* mount for /dev */
 	int dev_nodes[N_DEVICES]; /* clones of the host's nodes; -1 where mknod worked */
-	int *roots;		  /* parallel to spec->roots; -1 for links */
+	int *roots;		  /* parallel to spec->roots; -1 for links and copies */
 	int work;
 	int proc; /* -1 unless a new /proc needs an old one */
 };
@@ -129,11 +129,30 @@ static int make_devices(struct parts *p, struct bj_wire_failed *failed)
 	return 0;
 }
 
+/** Return: as bj_copy_tree(). */
+static int try_copy(const struct bj_jail_root *root, int root_fd, struct bj_wire_failed *failed)
+{
+	if (!bj_str_has_prefix(root->path, BJ_STR_LIT("/etc/")))
+		return 1;
+	const char *rel = root->path.ptr + 1;
+	return make_parents(root_fd, rel, failed) < 0
+		       ? -1
+		       : bj_copy_tree(root->path.ptr, root_fd, rel, failed);
+}
+
+/**
+ * A dozen small things of /etc are copied instead: each mount is copied for every action and torn down with it.
+ */
 static int open_roots(const struct bj_jail_slot_spec *spec, struct parts *p,
 		      struct bj_wire_failed *failed)
 {
 	for (size_t i = 0; i < spec->n_roots; i++) {
 		if (spec->roots[i].is_link)
+			continue;
+		int r = try_copy(&spec->roots[i], p->root, failed);
+		if (r < 0)
+			return -1;
+		if (r == 0)
 			continue;
 		p->roots[i] = bj_mnt_clone(AT_FDCWD, spec->roots[i].path.ptr,
 					   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
@@ -169,6 +188,8 @@ static int place_root(const struct bj_jail_root *root, int mnt, int root_fd,
 	const char *rel = root->path.ptr + 1;
 	if (make_parents(root_fd, rel, failed) < 0)
 		return -1;
+	if (!root->is_link && mnt < 0)
+		return 0; /* copied */
 	if (root->is_link) {
 		if (symlinkat(root->target.ptr, root_fd, rel) < 0)
 			return bj_fail(failed, "template-link", "symlink", errno, rel);
@@ -280,7 +301,7 @@ static bool in_initial_user_ns(int proc_fd)
 	return strstr(map, "4294967295") != NULL;
 }
 
-static int unshare_all(struct bj_wire_failed *failed)
+static int unshare_all(int proc_fd, struct bj_net *net, struct bj_wire_failed *failed)
 {
 	static const struct {
 		int flag;
@@ -295,7 +316,7 @@ static int unshare_all(struct bj_wire_failed *failed)
 		if (unshare(kinds[i].flag) < 0)
 			return bj_fail(failed, kinds[i].step, "unshare", errno, "");
 	}
-	if (bj_net_fresh(failed) < 0)
+	if (bj_net_fresh(net, proc_fd, failed) < 0)
 		return -1;
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return bj_fail(failed, "mount-namespace", "mount", errno, "/");
@@ -318,7 +339,7 @@ static void close_parts(struct parts *p, size_t n_roots)
 }
 
 int bj_template_build(const struct bj_jail_slot_spec *spec, struct bj_template *out_template,
-		      struct bj_wire_failed *failed)
+		      struct bj_net *out_net, struct bj_wire_failed *failed)
 {
 	static int root_fds[4096]; /* the codec's limit of roots */
 	struct parts parts = { .root = -1, .dev = -1, .work = -1, .proc = -1, .roots = root_fds };
@@ -331,7 +352,8 @@ int bj_template_build(const struct bj_jail_slot_spec *spec, struct bj_template *
 	if (t.proc_fd < 0)
 		return bj_fail(failed, "outer-proc", "open", errno, "/proc");
 	t.proc_below = !in_initial_user_ns(t.proc_fd);
-	if (unshare_all(failed) < 0 || open_parts(spec, t.proc_below, &parts, failed) < 0 ||
+	if (unshare_all(t.proc_fd, out_net, failed) < 0 ||
+	    open_parts(spec, t.proc_below, &parts, failed) < 0 ||
 	    move_in(spec, &parts, failed) < 0 || add_work_ns(&t, &parts, failed) < 0)
 		return -1; /* the process ends: nothing to tidy up */
 	close_parts(&parts, spec->n_roots);

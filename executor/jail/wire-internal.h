@@ -4,7 +4,7 @@
  * Owns: nothing; received descriptors belong to the receiver and are CLOEXEC. Threads: any.
  *
  *   executor -> zygote   SLOT (a slot spec), RUN (a spec + 3 descriptors)
- *   zygote -> executor   UP, FAILED, STARTED (pidfd of init), DONE
+ *   zygote -> executor   UP, FAILED, STARTED (pidfd of init, whose parent the executor is)
  *   init -> executor     FAILED, READY, EXITED                       on the action's own pair, which no action ever holds
  *   executor -> init     GO, KILL
  *
@@ -24,11 +24,11 @@
 
 enum bj_wire_type {
 	BJ_WIRE_SLOT = 1, /* body: slot spec */
-	BJ_WIRE_RUN,	 /* body: spec; descriptors: stdout, stderr, init's end of the event pair */
-	BJ_WIRE_UP,	 /* the template stands */
-	BJ_WIRE_FAILED,	 /* body: struct bj_wire_failed */
-	BJ_WIRE_STARTED, /* body: struct bj_wire_started; descriptor: pidfd of init */
-	BJ_WIRE_DONE,	 /* body: struct bj_wire_done */
+	BJ_WIRE_RUN,	/* body: spec; descriptors: stdout, stderr, init's end of the event pair */
+	BJ_WIRE_UP,	/* the template stands */
+	BJ_WIRE_FAILED, /* body: struct bj_wire_failed */
+	BJ_WIRE_STARTED, /* body: struct bj_wire_started; descriptors: pidfd of init, mount of the input root */
+	BJ_WIRE_DONE, /* body: struct bj_wire_done */
 	BJ_WIRE_READY, /* body: struct bj_wire_ready: the command waits for GO, its filter attached */
 	BJ_WIRE_GO,    /* the supervisor listens */
 	BJ_WIRE_KILL,	/* kill all, reap, report */
@@ -51,15 +51,6 @@ struct bj_wire_failed {
 
 struct bj_wire_started {
 	int32_t pid; /* init, in the zygote's pid namespace, which is the executor's */
-};
-
-/** What the kernel said about init when it was reaped. */
-struct bj_wire_done {
-	int32_t wait_status;
-	uint32_t reserved;
-	uint64_t wall_ns; /* clone to reaping */
-	uint64_t user_ns, system_ns;
-	uint64_t max_rss_bytes;
 };
 
 struct bj_wire_ready {

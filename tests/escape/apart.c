@@ -137,6 +137,37 @@ static void test_network(void)
 	probe("net", NULL, NULL); /* the same ports again: no TIME_WAIT of the first */
 }
 
+static void net_name(const char *before, char *out, size_t cap)
+{
+	struct outcome o;
+	char script[128];
+	(void)snprintf(script, sizeof(script), "%s; readlink /proc/self/ns/net", before);
+	sh(script, &o);
+	(void)snprintf(out, cap, "%.*s", (int)o.out.len, o.out.len ? o.out.data : "");
+	outcome_free(&o);
+}
+
+/** A network namespace is passed on by an action that did nothing with it, and only then. */
+static void test_network_is_fresh(void)
+{
+	static const char *const uses[] = {
+		"./probe net",
+		"./probe udp-unreachable",
+		"./probe socket-in-flight",
+		"./probe flow-label",
+	};
+	char first[64], second[64];
+	net_name(":", first, sizeof(first));
+	net_name("cat /proc/net/snmp > /dev/null", second, sizeof(second));
+	CHECK(first[0] && strcmp(first, second) == 0);
+	for (size_t i = 0; i < BJ_ARRAY_LEN(uses); i++) {
+		net_name(uses[i], first, sizeof(first));
+		net_name(":", second, sizeof(second));
+		if (strcmp(first, second) == 0)
+			failed("the network namespace was passed on after %s", uses[i]);
+	}
+}
+
 static void test_host_network(void)
 {
 	int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -171,15 +202,10 @@ static void test_two_slots(void)
 }
 
 const struct test apart_tests[] = {
-	TEST_CASE(inputs_intact),
-	TEST_CASE(rename_input_dir),
-	TEST_CASE(dotdot_is_real),
-	TEST_CASE(strict),
-	TEST_CASE(strict_no_follow),
-	TEST_CASE(odd_tree_names),
-	TEST_CASE(nothing_left_behind),
-	TEST_CASE(network),
-	TEST_CASE(host_network),
-	TEST_CASE(two_slots),
-	{ NULL, NULL },
+	TEST_CASE(inputs_intact),	TEST_CASE(rename_input_dir),
+	TEST_CASE(dotdot_is_real),	TEST_CASE(strict),
+	TEST_CASE(strict_no_follow),	TEST_CASE(odd_tree_names),
+	TEST_CASE(nothing_left_behind), TEST_CASE(network),
+	TEST_CASE(network_is_fresh),	TEST_CASE(host_network),
+	TEST_CASE(two_slots),		{ NULL, NULL },
 };

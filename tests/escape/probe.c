@@ -62,6 +62,14 @@ static void refused_as(long r, int want, const char *what)
 		bad(what, strerror(e));
 }
 
+static uint64_t number(const char *digits)
+{
+	uint64_t n = 0;
+	for (; *digits >= '0' && *digits <= '9'; digits++)
+		n = n * 10 + (uint64_t)(*digits - '0');
+	return n;
+}
+
 #define REFUSED(call) refused_as((long)(call), 0, #call)
 #define FAILS(call, want) refused_as((long)(call), (want), #call)
 
@@ -502,6 +510,58 @@ static void verb_net(void)
 	REFUSED(socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP));
 }
 
+/** A packet that goes nowhere: no socket is left, only a counter. */
+static void verb_udp_unreachable(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(9) };
+	(void)inet_pton(AF_INET, "192.0.2.1", &a.sin_addr);
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	FAILS(sendto(s, "x", 1, 0, (struct sockaddr *)&a, sizeof(a)), ENETUNREACH);
+}
+
+/** A socket with a name that nobody holds but a message in its own queue: it outlives the process until the kernel looks. */
+static void verb_socket_in_flight(void)
+{
+	int pair[2];
+	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "\0left-behind" };
+	expect(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+	expect(bind(pair[0], (struct sockaddr *)&name, sizeof(name)) == 0, "bind");
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(2 * sizeof(int)),
+				.cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	memcpy(CMSG_DATA(&control.head), pair, sizeof(pair));
+	struct iovec byte = { (char[]){ 'x' }, 1 };
+	struct msghdr msg = { .msg_iov = &byte,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	expect(sendmsg(pair[1], &msg, 0) == 1, "sendmsg to itself");
+}
+
+/** An IPv6 flow label lingers after its socket. */
+static void verb_flow_label(void)
+{
+	struct {
+		struct in6_addr dst;
+		uint32_t label;
+		uint8_t action, share;
+		uint16_t flags, expires, linger;
+		uint32_t pad;
+	} request = { .dst = IN6ADDR_LOOPBACK_INIT,
+		      .label = htonl(0x12345),
+		      .action = 0,
+		      .share = 1,
+		      .flags = 1,
+		      .linger = 6 };
+	int s = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	expect(setsockopt(s, IPPROTO_IPV6, 32 /* IPV6_FLOWLABEL_MGR */, &request,
+			  sizeof(request)) == 0,
+	       "flow label");
+}
+
 /** @argv[0]: a port where the host listens; @argv[1]: an abstract name where it listens. */
 static void verb_host_net(int argc, char **argv)
 {
@@ -509,9 +569,7 @@ static void verb_host_net(int argc, char **argv)
 		bad("usage", "PORT NAME");
 		return;
 	}
-	uint16_t port = 0;
-	for (const char *c = argv[0]; *c; c++)
-		port = (uint16_t)(port * 10 + (*c - '0'));
+	uint16_t port = (uint16_t)number(argv[0]);
 	FAILS(connect4("127.0.0.1", port), ECONNREFUSED);
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	(void)snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "%s", argv[1]);
@@ -522,25 +580,36 @@ static void verb_host_net(int argc, char **argv)
 
 /* ---- others ---- */
 
-/** Burns @argv[0] ms of user time in a grandchild whose parent is gone before it: init must have counted it. */
+/** Burns @argv[0] ms of user time. */
 static void verb_burn(int argc, char **argv)
 {
-	uint64_t ms = 0;
-	for (const char *c = argc > 0 ? argv[0] : "0"; *c; c++)
-		ms = ms * 10 + (uint64_t)(*c - '0');
+	uint64_t ms = argc > 0 ? number(argv[0]) : 0;
 	struct rusage u;
 	do {
-		for (volatile int i = 0; i < 100000; i++)
+		for (volatile int i = 0; i < 20000; i++)
 			continue;
 		(void)getrusage(RUSAGE_SELF, &u);
 	} while ((uint64_t)u.ru_utime.tv_sec * 1000 + (uint64_t)u.ru_utime.tv_usec / 1000 < ms);
 }
 
+/** The same in a grandchild whose parent is gone before it: only init can have counted it. */
+static void verb_burn_orphan(int argc, char **argv)
+{
+	int end[2];
+	char byte;
+	expect(pipe2(end, O_CLOEXEC) == 0, "pipe");
+	if (fork() == 0) {
+		if (fork() == 0)
+			verb_burn(argc, argv);
+		_exit(0);
+	}
+	(void)close(end[1]);
+	expect(read(end[0], &byte, 1) == 0, "the grandchild is done");
+}
+
 static void verb_flood(int argc, char **argv)
 {
-	uint64_t left = 0;
-	for (const char *c = argc > 0 ? argv[0] : "0"; *c; c++)
-		left = left * 10 + (uint64_t)(*c - '0');
+	uint64_t left = argc > 0 ? number(argv[0]) : 0;
 	static unsigned char block[65536];
 	uint32_t x = 1;
 	while (left > 0) {
@@ -604,7 +673,11 @@ int main(int argc, char **argv)
 		{ "ipc-get", verb_ipc_get, NULL },
 		{ "net", verb_net, NULL },
 		{ "host-net", NULL, verb_host_net },
+		{ "udp-unreachable", verb_udp_unreachable, NULL },
+		{ "socket-in-flight", verb_socket_in_flight, NULL },
+		{ "flow-label", verb_flow_label, NULL },
 		{ "burn", NULL, verb_burn },
+		{ "burn-orphan", NULL, verb_burn_orphan },
 		{ "flood", NULL, verb_flood },
 		{ "swarm", verb_swarm, NULL },
 		{ "starve-init", verb_starve_init, NULL },
