@@ -60,7 +60,11 @@ typedef void (*bj_update_fn)(void *ctx, const struct bj_update *update);
 /** @ops: copied; its ctx is borrowed. */
 BJ_MUST_USE int bj_engine_new(const struct bj_engine_opts *opts, const struct bj_runner_ops *ops,
 			      struct bj_engine **out_engine, struct bj_err *err);
-/** Cancels everything, waits for the runners, tells the waiters (UNAVAILABLE in the response), frees. Accepts NULL. */
+/**
+ * Cancels everything and waits for the runners. Who still waits is told the end: UNAVAILABLE for what was queued, what the runner
+ * makes of a cancel for what ran. Every waiter was given back before, or is by another thread: this waits for it. The pool must still
+ * run. Accepts NULL.
+ */
 void bj_engine_free(struct bj_engine *engine);
 
 struct bj_submit {

@@ -108,7 +108,7 @@ static void ready_remove_locked(struct bj_waiter *waiter)
 	waiter->is_ready = false;
 }
 
-void waiter_tell_locked(struct bj_waiter *waiter, struct bj_update *update)
+static void waiter_tell_locked(struct bj_waiter *waiter, struct bj_update *update)
 {
 	bj_assert(waiter->pending.n < BJ_ARRAY_LEN(waiter->pending.updates));
 	(void)bj_update_ref(update); /* the same pointer comes back */
@@ -132,7 +132,7 @@ void waiter_attach_locked(struct bj_waiter *waiter, struct operation *op)
 		waiter_tell_locked(waiter, op->latest);
 }
 
-void waiter_detach_locked(struct bj_waiter *waiter)
+static void waiter_detach_locked(struct bj_waiter *waiter)
 {
 	struct operation *op = waiter->op;
 
@@ -186,6 +186,8 @@ void bj_engine_leave(struct bj_waiter *waiter)
 	waiter_detach_locked(waiter);
 	while (waiter->is_delivering)
 		pthread_cond_wait(&engine->told, &engine->mu);
+	engine->n_waiters--;
+	pthread_cond_broadcast(&engine->told);
 	pthread_mutex_unlock(&engine->mu);
 	for (size_t i = 0; i < waiter->pending.n; i++)
 		bj_update_unref(waiter->pending.updates[i]);
