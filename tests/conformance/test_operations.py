@@ -447,7 +447,7 @@ class Restart(Case):
                 store = server.start().store
                 client = self.new_client(server)
                 data = os.urandom(1000)
-                action = client.sh("cat in in > o/f; chmod 555 o; echo > lost", inputs={"in": data}, outputs=["o"])
+                action = client.sh("mkdir o; cat in in > o/f; chmod 555 o; echo > lost", inputs={"in": data}, outputs=["o"])
                 call = client.start(action)
                 self.assertTrue(proc.wait_until(lambda server=server: proc.is_stopped(server.pid), 20),
                                 "never stopped in state " + state)

