@@ -248,6 +248,26 @@ static bool is_noise(struct bjp_collector *collector, const struct bjp_candidate
 	return true;
 }
 
+/* The action has its own /tmp: what is only in the host's was meant to be found. */
+static bool may_be_the_hosts(enum bjp_class cls, struct bj_str path)
+{
+	return cls == BJP_UNDECLARED ||
+	       (cls == BJP_SYSTEM && (bjp_path_is_below(path, BJ_STR_LIT("/tmp")) ||
+				      bjp_path_is_below(path, BJ_STR_LIT("/dev/shm"))));
+}
+
+/* Why an exec fails although the program is there. */
+static void explain_interpreter(struct bjp_collector *collector, const struct bjp_attempt *a)
+{
+	bj_cleanup(bj_arena_cleanup) struct bj_arena scratch;
+	bj_arena_init(&scratch, 0);
+	struct bj_str path = bj_str_printable(&scratch, a->path, 200);
+	struct bj_str via = bj_str_printable(&scratch, a->via, 200);
+	const char *text = bj_arena_printf(&scratch, "the interpreter %.*s of %.*s is not there",
+					   BJ_STR_FMT(path), BJ_STR_FMT(via));
+	bjp_collect_explainer(collector, bj_str_of(text));
+}
+
 static void collect_lookup(struct bjp_collector *collector, const struct bjp_attempt *a,
 			   struct bj_str path)
 {
@@ -257,7 +277,9 @@ static void collect_lookup(struct bjp_collector *collector, const struct bjp_att
 		note_found(collector, path, is_exec);
 	if (cls == BJP_TOOLCHAIN && a->error < 0)
 		note_toolchain(collector, path);
-	if (cls != BJP_UNDECLARED || a->error == 0 || a->is_dir)
+	if (is_exec && a->via.len > 0 && a->error > 0)
+		explain_interpreter(collector, a);
+	if (!may_be_the_hosts(cls, path) || a->error == 0 || a->is_dir)
 		return;
 
 	enum bjp_kind kind = is_exec ? BJP_EXEC_UNDECLARED : BJP_READ_UNDECLARED;
@@ -325,20 +347,36 @@ static bool is_loopback(struct bj_str address)
 	return bj_str_has_prefix(rest, BJ_STR_LIT("127."));
 }
 
-/* A name in the abstract space is private to the action's network: there is no host behind it. */
-static bool is_private_socket(const struct bjp_attempt *a, struct bj_str address)
+/* Neither a path nor a name of the abstract space ('@' before it): a socket pair, nothing of the host. */
+static bool is_unnamed_socket(const struct bjp_attempt *a)
 {
-	return a->path.len == 0 || a->path.ptr[0] != '/' ||
-	       (address.len > 0 && address.ptr[0] == '@');
+	return a->path.len == 0 || (a->path.ptr[0] != '/' && a->path.ptr[0] != '@');
 }
 
-static void collect_unix(struct bjp_collector *collector, const struct bjp_attempt *a,
-			 struct bj_str address)
+static bool is_bind(const struct bjp_attempt *a)
+{
+	return a->operation && strcmp(a->operation, "bind") == 0;
+}
+
+/* A socket that is made: a write like any other; a name of the abstract space is the action's own. */
+static void collect_bind(struct bjp_collector *collector, const struct bjp_attempt *a)
+{
+	struct bjp_attempt create = *a;
+	create.access = BJP_ACCESS_CREATE;
+	if (a->path.ptr[0] == '/')
+		collect_write(collector, &create, a->path);
+}
+
+static void collect_unix(struct bjp_collector *collector, const struct bjp_attempt *a)
 {
 	bool is_new;
 	struct bj_str path = a->resolved.len > 0 ? a->resolved : a->path;
-	if (is_private_socket(a, address))
+	if (is_unnamed_socket(a))
 		return;
+	if (is_bind(a)) {
+		collect_bind(collector, a);
+		return;
+	}
 	/* A socket that lies in a root of the host and answers is the host. */
 	bool is_open = a->error == 0 && bjp_classify(collector->policy, path) == BJP_TOOLCHAIN;
 	if (a->error == 0 && !is_open)
@@ -377,8 +415,7 @@ static void collect_inet(struct bjp_collector *collector, const struct bjp_attem
 	char buf[128];
 	bool is_new;
 	struct bj_str key;
-	bool is_bind = a->operation && strcmp(a->operation, "bind") == 0;
-	if (address.len == 0 || is_loopback(address) || is_bind)
+	if (address.len == 0 || is_loopback(address) || is_bind(a))
 		return;
 	collector->network_success |= a->error == 0 || a->error == EINPROGRESS;
 	if (!make_endpoint(buf, address, port, &key)) {
@@ -402,7 +439,7 @@ void bjp_collect_network(struct bjp_collector *collector, const struct bjp_attem
 {
 	note_caller(collector, attempt);
 	if (is_unix)
-		collect_unix(collector, attempt, address);
+		collect_unix(collector, attempt);
 	else
 		collect_inet(collector, attempt, address, port);
 }

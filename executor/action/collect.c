@@ -109,20 +109,53 @@ char *collect_readlink(struct bj_arena *arena, int fd, struct bj_str path, struc
 	return copy;
 }
 
-/* Does the link lead to a directory, as the action would see it? Only for the choice between two legacy lists; the target is not read. */
-static bool leads_to_directory(const struct bj_collect *c, const char *full)
+enum target { TARGET_UNKNOWN, TARGET_DIRECTORY, TARGET_OTHER };
+
+/* What the link leads to, as the action would see it; the target is not read. Unknown: dangling, or outside of the input root. */
+static enum target target_of(const struct bj_collect *c, const char *full)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_DIRECTORY,
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
 				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
 	int fd = (int)syscall(SYS_openat2, c->exec_fd, full, &how, sizeof(how));
+	struct stat st;
 
 	if (fd < 0)
-		return false;
+		return TARGET_UNKNOWN;
+	bool ok = fstat(fd, &st) == 0;
+
 	close(fd);
-	return true;
+	if (!ok)
+		return TARGET_UNKNOWN;
+	return S_ISDIR(st.st_mode) ? TARGET_DIRECTORY : TARGET_OTHER;
 }
 
-/* Spec of output_file_symlinks: "servers that wish to be compatible with v2.0 API should still populate" it beside output_symlinks. */
+/*
+ * Spec of output_file_symlinks: "servers that wish to be compatible with v2.0 API should still populate" it beside output_symlinks; and
+ * "If an output symbolic link … was found, but its target type was not a regular file, the server will return a FAILED_PRECONDITION",
+ * likewise for directories. Nothing is said of a link that leads nowhere: it goes into the list that it was declared for.
+ */
+static int add_legacy(struct bj_collect *c, const struct bj_output *o, const char *full,
+		      re_output_symlink *link, re_action_result *result, struct bj_err *err)
+{
+	enum target target = target_of(c, full);
+	bool is_dir = target == TARGET_DIRECTORY ||
+		      (target == TARGET_UNKNOWN && o->style == BJ_OUTPUT_DIRECTORY);
+
+	if (o->style == BJ_OUTPUT_FILE && is_dir)
+		return bj_err_set(err, BJ_FAILED_PRECONDITION,
+				  "output \"%.*s\" is a symlink to a directory, wanted a file",
+				  BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
+	if (o->style == BJ_OUTPUT_DIRECTORY && !is_dir)
+		return bj_err_set(err, BJ_FAILED_PRECONDITION,
+				  "output \"%.*s\" is a symlink to a file, wanted a directory",
+				  BJ_STR_FMT(bj_str_printable(c->arena, o->path, 512)));
+	if (is_dir)
+		result->output_directory_symlinks[result->n_output_directory_symlinks++] = link;
+	else
+		result->output_file_symlinks[result->n_output_file_symlinks++] = link;
+	return 0;
+}
+
 static int add_symlink(struct bj_collect *c, struct bj_output *o, const char *full, int fd,
 		       re_action_result *result, struct bj_err *err)
 {
@@ -137,11 +170,7 @@ static int add_symlink(struct bj_collect *c, struct bj_output *o, const char *fu
 	link->target = target;
 	if (o->style == BJ_OUTPUT_PATHS)
 		result->output_symlinks[result->n_output_symlinks++] = link;
-	if (leads_to_directory(c, full))
-		result->output_directory_symlinks[result->n_output_directory_symlinks++] = link;
-	else
-		result->output_file_symlinks[result->n_output_file_symlinks++] = link;
-	return 0;
+	return add_legacy(c, o, full, link, result, err);
 }
 
 /* ---- one output ---- */

@@ -96,7 +96,7 @@ static int read_names(struct walk *w, struct level *l)
 		if (!bj_str_is_utf8(bj_str_of(e->d_name)))
 			r = bj_err_set(
 				w->err, BJ_FAILED_PRECONDITION,
-				"output directory \"%.*s\" holds \"%.*s\", whose name is not UTF-8",
+				"\"%.*s/%.*s\" of an output directory: the name is not UTF-8",
 				BJ_STR_FMT(l->path),
 				BJ_STR_FMT(
 					bj_str_printable(w->c->arena, bj_str_of(e->d_name), 256)));

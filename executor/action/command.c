@@ -128,7 +128,7 @@ static bool fill_spec(struct life *life, struct bj_jail_spec *spec)
 		(enum bj_observe)
 			life->settings.observe; /* the two enums are one vocabulary, in one order */
 	if (spec->write_mode == BJ_WRITE_STRICT) {
-		bjp_output_parents(life->policy, &parents, &n_parents);
+		bjp_writable_dirs(life->policy, &parents, &n_parents);
 		spec->writable = (struct bj_str *)(uintptr_t)parents;
 		spec->n_writable = n_parents;
 	}

@@ -89,6 +89,9 @@ static int add_outputs(struct life *life, struct bj_map *seen, char *const *path
 		bool is_root = path.len == 0 && style != BJ_OUTPUT_FILE;
 		int r = is_root ? 0 : bjp_output_path_check(path, what, err);
 
+		if (r == 0 && path.len == 0 && !is_root)
+			r = bj_err_set(err, BJ_INVALID_ARGUMENT, "%s is empty", what);
+
 		if (r < 0)
 			return r;
 		if (bj_map_get(seen, path.len ? path : BJ_STR_LIT(".")))
@@ -277,9 +280,19 @@ static int read_tree(struct life *life, struct bj_missing *missing)
 	/* At most the Command was missing so far. */
 	struct bj_missing command = *missing;
 
-	*missing = in_tree;
-	if (command.n_digests && !add_missing(life, missing, &command.digests[0]))
+	if (!command.n_digests) {
+		*missing = in_tree;
+		return 0;
+	}
+	/* In the order in which a client would look at them: the Command first. */
+	struct bj_digest *all =
+		BJ_ARENA_ARRAY(life->arena, struct bj_digest, in_tree.n_digests + 1);
+
+	if (!all)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory");
+	all[0] = command.digests[0];
+	memcpy(all + 1, in_tree.digests, in_tree.n_digests * sizeof(*all));
+	*missing = (struct bj_missing){ all, in_tree.n_digests + 1 };
 	return 0;
 }
 

@@ -226,10 +226,16 @@ bool bj_fingerprint_get(struct bj_fingerprint *f, char out[BJ_FINGERPRINT_BYTES]
 	return known;
 }
 
-void bj_fingerprint_wait(struct bj_fingerprint *f)
+bool bj_fingerprint_wait(struct bj_fingerprint *f, uint64_t deadline_ns)
 {
+	struct timespec ts = { .tv_sec = (time_t)(deadline_ns / BJ_NS_PER_SEC),
+			       .tv_nsec = (long)(deadline_ns % BJ_NS_PER_SEC) };
+
 	pthread_mutex_lock(&f->mu);
-	while (!f->is_known && !f->is_stopping)
-		pthread_cond_wait(&f->changed, &f->mu);
+	while (!f->is_known && !f->is_stopping && bj_now_ns() < deadline_ns)
+		(void)pthread_cond_timedwait(&f->changed, &f->mu, &ts); /* the clock decides */
+	bool known = f->is_known;
+
 	pthread_mutex_unlock(&f->mu);
+	return known;
 }

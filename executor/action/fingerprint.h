@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "executor/base/err.h"
 #include "executor/base/str.h"
@@ -26,7 +27,7 @@ void bj_fingerprint_stop(struct bj_fingerprint *fingerprint);
 /** False while the first walk, or one after a change, is under way: older entries miss then, and new ones are not written. */
 BJ_MUST_USE bool bj_fingerprint_get(struct bj_fingerprint *fingerprint,
 				    char out[BJ_FINGERPRINT_BYTES]);
-/** Waits until it is known (tests, and serve's ready message do not need it). */
-void bj_fingerprint_wait(struct bj_fingerprint *fingerprint);
+/** Waits until it is known, but not longer than @deadline_ns. Return: known. */
+bool bj_fingerprint_wait(struct bj_fingerprint *fingerprint, uint64_t deadline_ns);
 
 #endif

@@ -72,8 +72,11 @@ static void on_left(void *ctx, const struct bj_left *left)
 	bjp_collect_undeclared_output(life->collector, bj_str_of(path), left->size_bytes);
 }
 
+/* What was alive when we killed it, at a timeout, was no stray: it was the action. */
 static void note_strays(struct life *life)
 {
+	if (!life->jail.n_strays_total)
+		return;
 	for (size_t i = 0; i < life->jail.n_strays; i++)
 		bjp_collect_stray(life->collector, life->jail.strays[i].pid,
 				  bj_str_of(life->jail.strays[i].comm),

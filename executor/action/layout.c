@@ -175,6 +175,8 @@ struct making {
 	struct bj_layout *layout;
 	uid_t uid;
 	gid_t gid;
+	bj_private_fn is_private; /* may be NULL */
+	void *ctx;
 	struct bj_map seen; /* digest and executable bit of the files laid out so far */
 	struct bj_arena *arena;
 	struct bj_missing missing;
@@ -221,8 +223,28 @@ static int note_missing(struct making *m, const struct bj_digest *digest)
 	return 0;
 }
 
+/* An input that is an output as well: the action may write it in place, so it gets its own, and no other name shares it. */
+static int lay_private(struct making *m, const struct bj_tree_entry *e)
+{
+	int fd = m->layout->lower_fd;
+	int r = bj_hot_copy(m->work->hot, &e->digest, e->is_executable, BJ_INPUT_MTIME, fd,
+			    e->path.ptr, m->err);
+
+	if (r == BJ_HOT_E_MISSING)
+		return note_missing(m, &e->digest);
+	if (r < 0)
+		return r;
+	m->layout->n_copied++;
+	m->layout->n_copied_bytes += e->digest.size_bytes;
+	if (fchmodat(fd, e->path.ptr, e->is_executable ? 0755 : 0644, 0) < 0)
+		return bj_err_errno(m->err, errno, "set the mode of \"%s\"", e->path.ptr);
+	return give_to_slot(m, fd, e->path.ptr);
+}
+
 static int lay_file(struct making *m, const struct bj_tree_entry *e)
 {
+	if (m->is_private && m->is_private(m->ctx, e->path))
+		return lay_private(m, e);
 	char *key = bj_arena_memdup(m->arena, e->digest.hash, (size_t)e->digest.hash_len + 1);
 	void *twin = NULL;
 
@@ -378,7 +400,8 @@ static void name_parts(struct bj_layout *l, unsigned long long id)
 
 int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
 		   const struct bj_str *output_parents, size_t n_output_parents, uid_t uid,
-		   gid_t gid, struct bj_arena *arena, struct bj_layout *out_layout,
+		   gid_t gid, bj_private_fn is_private, void *ctx, struct bj_arena *arena,
+		   struct bj_layout *out_layout,
 		   struct bj_missing *out_missing, struct bj_err *err)
 {
 	struct bj_layout layout = BJ_LAYOUT_NULL;
@@ -387,6 +410,8 @@ int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
 			    .layout = &layout,
 			    .uid = uid,
 			    .gid = gid,
+			    .is_private = is_private,
+			    .ctx = ctx,
 			    .arena = arena,
 			    .err = err };
 

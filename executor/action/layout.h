@@ -11,6 +11,7 @@
 #ifndef BJ_ACTION_LAYOUT_H
 #define BJ_ACTION_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -41,10 +42,15 @@ struct bj_layout {
 
 enum { BJ_LAYOUT_E_MISSING = 1 };
 
+/** @path: relative to the input root */
+typedef bool (*bj_private_fn)(void *ctx, struct bj_str path);
+
 /**
  * bj_layout_make() - lay out one input root.
  * @output_parents: directories (relative to the root) to make in the upper layer where the tree has none
  * @uid, @gid: the slot's, owner of every directory
+ * @is_private: says of an input file whether the action may write it, since it is an output too: such a file is a copy of
+ *   its own, which belongs to the slot; may be NULL
  * @out_missing: with BJ_LAYOUT_E_MISSING: blobs evicted since they were checked (all found; in @arena)
  * A blob found damaged is dropped from the store and reported as missing.
  * Return: 0; BJ_LAYOUT_E_MISSING; -RESOURCE_EXHAUSTED (no space, EMLINK is handled by copying); -INTERNAL naming path and errno.
@@ -52,7 +58,8 @@ enum { BJ_LAYOUT_E_MISSING = 1 };
  */
 BJ_MUST_USE int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
 			       const struct bj_str *output_parents, size_t n_output_parents,
-			       uid_t uid, gid_t gid, struct bj_arena *arena,
+			       uid_t uid, gid_t gid, bj_private_fn is_private, void *ctx,
+			       struct bj_arena *arena,
 			       struct bj_layout *out_layout, struct bj_missing *out_missing,
 			       struct bj_err *err);
 /** Closes the descriptors; small directories are removed at once, others renamed to trash for the janitor thread. Accepts BJ_LAYOUT_NULL. */

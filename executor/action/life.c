@@ -10,7 +10,9 @@
  * state is entered: the seam by which tests kill the server in every state.
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "executor/action/life-internal.h"
@@ -18,9 +20,24 @@
 #include "executor/base/clock.h"
 #include "executor/base/log.h"
 
-enum { SCRATCH_MAX_BYTES = 64 << 20 };
+enum {
+	SCRATCH_MAX_BYTES = 64 << 20,
+	RESPONSE_MAX_BYTES = (4 << 20) - (64 << 10), /* with its Operation around it, below gRPC's usual 4 MiB */
+};
 
 /* ---- the one state without a file of its own ---- */
+
+/* "A path that is both input and output is a private copy" (design §3.1), also below an output directory. */
+static bool is_private(void *ctx, struct bj_str path)
+{
+	const struct life *life = ctx;
+	char whole[sizeof(BJ_JAIL_ROOT) + PATH_MAX];
+	int n = snprintf(whole, sizeof(whole), BJ_JAIL_ROOT "/%.*s", BJ_STR_FMT(path));
+
+	/* Longer ones cannot be laid out either. */
+	return n > 0 && (size_t)n < sizeof(whole) &&
+	       bjp_classify(life->policy, bj_str_n(whole, (size_t)n)) == BJP_OUTPUT;
+}
 
 static int life_lay_out(struct life *life)
 {
@@ -32,7 +49,8 @@ static int life_lay_out(struct life *life)
 	uid_t uid = own_uid ? opts->first_slot_uid + (uint32_t)life->slot : 0;
 
 	bjp_output_parents(life->policy, &parents, &n_parents);
-	int r = bj_layout_make(opts->work, &life->tree, parents, n_parents, uid, uid, life->arena,
+	int r = bj_layout_make(opts->work, &life->tree, parents, n_parents, uid, uid,
+			       is_private, life, life->arena,
 			       &life->layout, &missing, &life->failure.err);
 
 	if (r != BJ_LAYOUT_E_MISSING)
@@ -193,6 +211,19 @@ static void life_clear(struct life *life)
 	bj_arena_deinit(&life->scratch);
 }
 
+/* A result with tens of thousands of long output paths: the client must be told, or it waits for a message that gRPC refuses. */
+static struct bj_str too_large(struct life *life, size_t len)
+{
+	struct bj_failure failure = { .err = BJ_ERR_NULL };
+	struct bj_response response = { .failure = &failure };
+
+	(void)bj_err_set(&failure.err, BJ_RESOURCE_EXHAUSTED,
+			 "the result of %zu bytes is larger than a message may be, %d: declare a "
+			 "directory instead of its files",
+			 len, RESPONSE_MAX_BYTES);
+	return bj_pack_response(&response, life->arena);
+}
+
 static struct bj_str life_response(struct life *life)
 {
 	struct bj_response response = {
@@ -208,7 +239,9 @@ static struct bj_str life_response(struct life *life)
 		response.log_name = BJ_STR_LIT("sandbox");
 		response.log_digest = life->log_digest;
 	}
-	return bj_pack_response(&response, life->arena);
+	struct bj_str packed = bj_pack_response(&response, life->arena);
+
+	return packed.len <= RESPONSE_MAX_BYTES ? packed : too_large(life, packed.len);
 }
 
 struct bj_str life_run(struct bj_runner *runner, size_t slot, const struct bj_run_request *request,

@@ -108,6 +108,9 @@ static Belljar__V1__Violation *violation_new(const struct bjp_record *r, struct 
 	v->hint = shown(arena, r->hint);
 	v->size_bytes = r->size_bytes;
 	v->wanted = shown(arena, r->wanted);
+	if (r->kind == BJP_MISSING_OUTPUT && !r->wanted.len &&
+	    bj_str_has_prefix(r->path, BJ_STR_LIT(BJ_JAIL_ROOT "/")))
+		v->wanted = shown(arena, bj_str_sub(r->path, sizeof(BJ_JAIL_ROOT), r->path.len));
 	v->found = shown(arena, r->found);
 	return v;
 }

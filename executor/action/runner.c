@@ -182,3 +182,8 @@ void bj_runner_free(struct bj_runner *runner)
 	bj_arena_deinit(&runner->arena);
 	bj_free(runner);
 }
+
+bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns)
+{
+	return bj_fingerprint_wait(runner->fingerprint, deadline_ns);
+}

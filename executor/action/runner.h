@@ -46,6 +46,11 @@ BJ_MUST_USE int bj_runner_new(const struct bj_runner_opts *opts, struct bj_runne
 			      struct bj_jail_failure *out_failure, struct bj_err *err);
 /** Accepts NULL. No action may run. */
 void bj_runner_free(struct bj_runner *runner);
+/**
+ * Waits, but not longer than @deadline_ns, until the toolchain's fingerprint is known: before that nothing is cached.
+ * The walk takes about a second on a warm machine. Return: known.
+ */
+bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns);
 /** The ops with their ctx. */
 struct bj_runner_ops bj_runner_ops(struct bj_runner *runner);
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,6 +85,8 @@ static void on_attempt(void *ctx, const struct bj_attempt *a)
 	struct life *life = ctx;
 	struct bjp_attempt attempt = translate(a);
 
+	if (a->family == AF_UNIX && !attempt.path.len)
+		attempt.path = attempt.written = bj_str_of(a->address); /* abstract: '@' and a name */
 	switch (a->op) {
 	case BJ_OP_CONNECT:
 	case BJ_OP_BIND:
@@ -176,6 +179,31 @@ static void look_in_workspaces(const struct bj_runner *runner, const char *rel,
 	}
 }
 
+/*
+ * An abstract socket has no path, only a name in the network namespace: the action's own is empty, so if the host's has the name, that is
+ * where the action wanted to go. The last column of /proc/net/unix, where NUL bytes stand as '@'.
+ */
+static bool host_has_abstract(struct bj_str name)
+{
+	bool found = false;
+	char *line = NULL;
+	size_t cap = 0;
+	FILE *f = fopen("/proc/net/unix", "re");
+
+	while (f && !found && getline(&line, &cap, f) > 0) {
+		struct bj_str s = bj_str_of(line);
+
+		if (s.len && s.ptr[s.len - 1] == '\n')
+			s.len--;
+		found = bj_str_has_suffix(s, name) && s.len > name.len &&
+			s.ptr[s.len - name.len - 1] == ' ';
+	}
+	free(line); /* getline's own memory */
+	if (f)
+		(void)fclose(f); /* read only */
+	return found;
+}
+
 struct bjp_evidence witness_evidence(void *ctx, struct bj_str path)
 {
 	const struct life *life = ctx;
@@ -185,6 +213,10 @@ struct bjp_evidence witness_evidence(void *ctx, struct bj_str path)
 
 	if (path.len >= sizeof(text) || memchr(path.ptr, '\0', path.len))
 		return evidence;
+	if (path.len && path.ptr[0] == '@') {
+		evidence.on_host = runner->opts.tell_host && host_has_abstract(path);
+		return evidence;
+	}
 	memcpy(text, path.ptr, path.len);
 	text[path.len] = '\0';
 	if (bjp_path_is_below(path, BJ_STR_LIT(BJ_JAIL_ROOT))) {

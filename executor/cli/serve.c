@@ -206,6 +206,13 @@ static int write_port(const struct serve *s, struct bj_err *err)
 	return bj_file_replace(AT_FDCWD, s->options->port_file.ptr, text, (size_t)n, 0644, err);
 }
 
+/* Before it is known nothing is cached; a second at the start beats a first build that is not. A cold disk may take longer: not waited for. */
+static void wait_fingerprint(const struct serve *s)
+{
+	if (!bj_runner_wait_fingerprint(s->runner, bj_deadline_ns(3 * BJ_NS_PER_SEC)))
+		bj_info("serve: the toolchain's fingerprint is still being taken, results are not cached yet");
+}
+
 static int serve_open(struct serve *s, struct bj_err *err)
 {
 	int r = make_store_dir(s, err);
@@ -221,8 +228,10 @@ static int serve_open(struct serve *s, struct bj_err *err)
 		r = open_engine(s, err);
 	if (r == 0)
 		r = open_server(s, err);
-	if (r == 0)
+	if (r == 0) {
+		wait_fingerprint(s);
 		r = write_port(s, err);
+	}
 	return r;
 }
 

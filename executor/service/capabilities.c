@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Capabilities and health: what we are, told from constants. No disk, so they answer on the loop. */
 #include "executor/base/pb.h"
+#include "executor/service/resource.h"
 #include "executor/service/service-internal.h"
 #include "grpc/health/v1/health.pb-c.h"
 
@@ -48,12 +49,19 @@ static void on_capabilities(struct bj_rpc_call *call, grpc_byte_buffer *request)
 	BJ_RE(PriorityCapabilities__PriorityRange) range, *ranges;
 	Build__Bazel__Semver__SemVer versions[2];
 	struct bj_err err = BJ_ERR_NULL;
-	ProtobufCMessage *ignored;
+	ProtobufCMessage *message;
 
 	if (bj_rpc_unpack(
 		    request,
 		    &build__bazel__remote__execution__v2__get_capabilities_request__descriptor,
-		    bj_rpc_arena(call), &ignored, &err) < 0) {
+		    bj_rpc_arena(call), &message, &err) < 0) {
+		bj_rpc_fail(call, &err);
+		return;
+	}
+	const char *instance =
+		((const BJ_RE(GetCapabilitiesRequest) *)message)->instance_name;
+
+	if (bj_instance_check(bj_str_of(instance), "GetCapabilitiesRequest.instance_name", &err) < 0) {
 		bj_rpc_fail(call, &err);
 		return;
 	}

@@ -19,7 +19,8 @@
 
 /** What capabilities advertise and the services hold to. */
 enum {
-	BJ_MAX_BATCH_BYTES = 4 << 20,
+	/* With digests and framing it still fits the 4 MiB that a gRPC peer takes by default. */
+	BJ_MAX_BATCH_BYTES = (4 << 20) - (256 << 10),
 	BJ_READ_CHUNK_BYTES = 1 << 20,
 	BJ_MAX_TREE_DIRECTORIES = 1000000,
 };
