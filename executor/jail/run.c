@@ -465,8 +465,8 @@ static void copy_strays(const struct bj_wire_exited *e, struct bj_jail_result *o
 static void judge_status(const struct run *r, struct bj_jail_result *out)
 {
 	const struct bj_wire_exited *e = r->has_exited ? &r->exited : NULL;
-	if (r->was_signaled) { /* init itself: the whole namespace was killed from outside, by us or by the kernel */
-		out->end = r->forced ? r->forced : BJ_END_SIGNALED;
+	if (r->was_signaled) { /* init itself, by us: it had no time to report, or did not heed KILL */
+		out->end = r->forced;
 		out->signal = r->status;
 		out->exit_code = 128 + out->signal;
 		return;
@@ -519,12 +519,21 @@ static enum bj_code failure_code(int sys_errno)
 		       : BJ_FAILED_PRECONDITION;
 }
 
+/** Init died of a signal that we did not send: what the command's end was, nobody knows. Never an exit code. */
+static bool is_lost(const struct run *r)
+{
+	return r->has_status && r->was_signaled && !r->forced && !r->sent_sigkill;
+}
+
 static int judge(struct run *r, struct bj_jail_result *out_result)
 {
 	if (r->code < 0)
 		return r->code;
 	if (r->has_failed && (!r->forced || !r->has_status))
 		return bj_jail_fail(&r->failed, failure_code(r->failed.sys_errno), NULL, r->err);
+	if (is_lost(r))
+		return bj_err_set(r->err, BJ_UNAVAILABLE,
+				  "jail: the action's init was killed from outside, and the action with it");
 	struct bj_jail_result result = { 0 };
 	judge_status(r, &result);
 	judge_usage(r, &result);
@@ -557,6 +566,7 @@ int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
 		.pidfd = -EBADF,
 		.root_fd = -EBADF,
 		.exec_fd = -EBADF,
+		.start_ns = bj_now_ns(),
 	};
 	int code = start(&r);
 	if (code == 0) {
