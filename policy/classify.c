@@ -90,14 +90,6 @@ enum bjp_class bjp_classify(const struct bjp_policy *policy, struct bj_str path)
 	return top->zone == BJP_ZONE_TOOLCHAIN ? BJP_TOOLCHAIN : BJP_SYSTEM;
 }
 
-enum bjp_class bjp_classify_followed(const struct bjp_policy *policy, struct bj_str path)
-{
-	if (policy->n_symlinks == 0)
-		return bjp_classify(policy, path);
-	struct bjp_walk walk;
-	return bjp_classify(policy, bjp_walk(policy, path, true, &walk));
-}
-
 enum bjp_zone bjp_zone(const struct bjp_policy *policy, struct bj_str path)
 {
 	if (bjp_path_is_below(path, policy->exec_root))

@@ -90,8 +90,12 @@ void bjp_collect_resource(struct bjp_collector *collector, const char *what, str
 
 void bjp_collect_explainer(struct bjp_collector *collector, struct bj_str text)
 {
-	if (collector->n_explainers == BJP_MAX_EXPLAINERS)
+	if (text.len == 0 || collector->n_explainers == BJP_MAX_EXPLAINERS)
 		return;
+	for (size_t i = 0; i < collector->n_explainers; i++) {
+		if (bj_str_eq(collector->explainers[i], text))
+			return;
+	}
 	struct bj_str kept = bj_arena_str(&collector->arena, text);
 	if (kept.ptr)
 		collector->explainers[collector->n_explainers++] = kept;

@@ -37,21 +37,18 @@ static const char *fixed_hint(const struct bjp_record *r)
 	}
 }
 
-struct bj_str bjp_record_hint(const struct bjp_policy *policy, const struct bjp_record *record,
-			      struct bj_arena *arena)
+static struct bj_str output_hint(const struct bjp_record *record, struct bj_arena *arena)
 {
-	struct bj_str rel;
-	if (record->kind == BJP_MISSING_OUTPUT) {
-		bool is_made_instead = record->wanted.len == 0 && record->found.len > 0;
-		rel = record->found;
-		(void)bjp_relative(policy, record->found, &rel); /* else shown as it is */
-		struct bj_str shown = bj_str_printable(arena, rel, 200);
-		const char *text = is_made_instead
-					   ? bj_arena_printf(arena, "you wrote %.*s instead",
-							     BJ_STR_FMT(shown))
-					   : "";
-		return bj_str_of(text);
-	}
+	struct bj_str shown = bj_str_printable(arena, record->found, 200);
+	if (record->wrong_kind || shown.len == 0)
+		return bj_str_n("", 0);
+	return bj_str_of(bj_arena_printf(arena, "you wrote %.*s instead", BJ_STR_FMT(shown)));
+}
+
+struct bj_str bjp_record_hint(const struct bjp_record *record, struct bj_arena *arena)
+{
+	if (record->kind == BJP_MISSING_OUTPUT)
+		return output_hint(record, arena);
 	struct bj_str near = bj_str_printable(arena, record->nearest, 200);
 	const char *text = bj_arena_printf(
 		arena, "%s%s%.*s%s", fixed_hint(record), near.len ? "; declared nearby: " : "",

@@ -138,11 +138,6 @@ enum bjp_class {
 };
 /** Constant-time hash look-up for inputs; @path absolute and clean. */
 enum bjp_class bjp_classify(const struct bjp_policy *policy, struct bj_str path);
-/**
- * The class of what an open of @path ends at, declared symlinks followed. This is what an observer must be told: a declared
- * link that leads to something undeclared is BJP_UNDECLARED here and BJP_INPUT above. No memory is taken.
- */
-enum bjp_class bjp_classify_followed(const struct bjp_policy *policy, struct bj_str path);
 enum bjp_zone bjp_zone(const struct bjp_policy *policy, struct bj_str path);
 bool bjp_may_write(const struct bjp_policy *policy, struct bj_str path);
 /** Follows declared symlinks lexically (at most 40); gives the path that the caller's open would end at. */

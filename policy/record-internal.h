@@ -150,8 +150,7 @@ bool bjp_evidence_holds(const struct bjp_evidence *evidence);
 /** Turns some of trial->lost into findings: what a command that failed may have missed. */
 void bjp_missing_select(struct bjp_trial *trial);
 /** "declare it …" for a record; a view in @arena or static. */
-struct bj_str bjp_record_hint(const struct bjp_policy *policy, const struct bjp_record *record,
-			      struct bj_arena *arena);
+struct bj_str bjp_record_hint(const struct bjp_record *record, struct bj_arena *arena);
 
 /** Source header by its name? It decides between hdrs and srcs. */
 bool bjp_is_header(struct bj_str path);

@@ -46,6 +46,7 @@ struct bjp_attempt {
 	bool is_dir;
 	int64_t pid;
 	struct bj_str comm, exe, argv0;
+	struct bj_str via;      /* EXEC: the script or program whose interpreter or loader this is; may be empty */
 	uint64_t time_ns;       /* real time */
 };
 
@@ -66,7 +67,12 @@ struct bjp_record {
 	const char *ignore_list;/* "ignore.read", which list could silence it; NULL for none */
 	struct bj_str hint;
 	uint64_t size_bytes;    /* undeclared_output */
-	struct bj_str wanted, found; /* missing_output: kinds of file, or in `found` the path that was made instead */
+	/*
+	 * missing_output: the output as it was declared, and what was made instead, relative to the working directory like
+	 * it (absolute if elsewhere), or empty. With wrong_kind: kinds of file, "file" and "directory".
+	 */
+	struct bj_str wanted, found;
+	bool wrong_kind;
 };
 
 struct bjp_collector;

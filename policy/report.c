@@ -20,8 +20,30 @@ static bool copy_strings(struct bj_arena *arena, const struct bjp_finding *f, st
 	return copy(arena, path, &r->path) && copy(arena, resolved, &r->resolved) &&
 	       copy(arena, c->written, &r->written) && copy(arena, c->comm, &r->comm) &&
 	       copy(arena, c->exe, &r->exe) && copy(arena, c->argv0, &r->argv0) &&
-	       copy(arena, c->address, &r->address) && copy(arena, c->wanted, &r->wanted) &&
-	       copy(arena, f->near_miss.len ? f->near_miss : c->found, &r->found);
+	       copy(arena, c->address, &r->address);
+}
+
+/* A path as outputs are declared: from the working directory, when it lies there. */
+static struct bj_str as_declared(const struct bjp_policy *policy, struct bj_str path)
+{
+	struct bj_str dir = policy->working_dir;
+	bool is_below = bjp_path_is_below(path, dir) && path.len > dir.len;
+	return is_below ? bj_str_sub(path, dir.len + 1, path.len) : path;
+}
+
+static bool copy_outputs(const struct bjp_trial *trial, const struct bjp_finding *f,
+			 struct bjp_record *r)
+{
+	const struct bjp_candidate *c = f->candidate;
+	struct bj_str wanted = c->wanted, found = c->found;
+	if (f->kind != BJP_MISSING_OUTPUT)
+		return true;
+	r->wrong_kind = found.len > 0;
+	if (!r->wrong_kind) {
+		wanted = as_declared(trial->collector->policy, c->path);
+		found = as_declared(trial->collector->policy, f->near_miss);
+	}
+	return copy(trial->arena, wanted, &r->wanted) && copy(trial->arena, found, &r->found);
 }
 
 static bool wants_nearest(enum bjp_kind kind)
@@ -52,12 +74,11 @@ static bool fill_record(const struct bjp_trial *trial, const struct bjp_finding 
 		.ignore_list = bjp_ignore_list(f->kind),
 		.size_bytes = c->size_bytes,
 	};
-	if (!copy_strings(trial->arena, f, r))
+	if (!copy_strings(trial->arena, f, r) || !copy_outputs(trial, f, r))
 		return false;
 	if (wants_nearest(f->kind) && c->zone == BJP_ZONE_INPUT_ROOT)
 		r->nearest = bj_arena_str(trial->arena, bjp_nearest(policy, f->path));
-	struct bj_str hint =
-		f->kind == BJP_RESOURCE ? c->detail : bjp_record_hint(policy, r, trial->arena);
+	struct bj_str hint = f->kind == BJP_RESOURCE ? c->detail : bjp_record_hint(r, trial->arena);
 	return copy(trial->arena, hint, &r->hint);
 }
 

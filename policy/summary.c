@@ -61,12 +61,12 @@ static void put_missing_output(struct summary *s, const struct bjp_record *r)
 {
 	put(s, "did not make its output ");
 	put_path(s, r->path);
-	if (r->wanted.len > 0)
+	if (r->wrong_kind)
 		bj_buf_printf(&s->text, ": a %.*s was wanted, a %.*s was made",
 			      BJ_STR_FMT(r->wanted), BJ_STR_FMT(r->found));
 	else if (r->found.len > 0) {
 		put(s, "; it made ");
-		put_path(s, r->found);
+		put_shown(s, r->found, SHOWN_PATH);
 		put(s, " instead");
 	}
 }

@@ -32,16 +32,28 @@ struct world {
 
 /* What every test's world holds. */
 static const struct thing common[] = {
-	{ "/exec/t/secret.h", IN_WORKSPACE },  { "/exec/secret/x.h", IN_WORKSPACE },
-	{ "/exec/tools/gen", IN_WORKSPACE },   { "/exec/t/subdir", IN_WORKSPACE | A_DIR },
-	{ "/exec/t/foreign.h", OTHER_TREE },   { "/etc/hostname", ON_HOST },
-	{ "/home/u/.ssh/id", ON_HOST },	       { "/home/u/bin/python3", ON_HOST },
-	{ "/home/u/bin/mytool", ON_HOST },     { "/home/u", ON_HOST | A_DIR },
-	{ "/srv/secret/key", ON_ANCHOR },      { "/etc/profile", ON_HOST },
-	{ "/etc/gitconfig", ON_HOST },	       { "/etc/ld.so.preload", ON_HOST },
-	{ "/sys/fs/cgroup/cpu.max", ON_HOST }, { "/var/lib/data", ON_HOST },
-	{ "/run/docker.sock", ON_HOST },       { "/run/nscd/socket", ON_HOST },
-	{ "/var/run/nscd/socket", ON_HOST },   { "/usr/include/stdio.h", ON_HOST },
+	{ "/exec/t/secret.h", IN_WORKSPACE },
+	{ "/exec/secret/x.h", IN_WORKSPACE },
+	{ "/exec/tools/gen", IN_WORKSPACE },
+	{ "/exec/t/subdir", IN_WORKSPACE | A_DIR },
+	{ "/exec/t/foreign.h", OTHER_TREE },
+	{ "/etc/hostname", ON_HOST },
+	{ "/home/u/.ssh/id", ON_HOST },
+	{ "/home/u/bin/python3", ON_HOST },
+	{ "/home/u/bin/mytool", ON_HOST },
+	{ "/home/u", ON_HOST | A_DIR },
+	{ "/srv/secret/key", ON_ANCHOR },
+	{ "/etc/profile", ON_HOST },
+	{ "/etc/gitconfig", ON_HOST },
+	{ "/etc/ld.so.preload", ON_HOST },
+	{ "/sys/fs/cgroup/cpu.max", ON_HOST },
+	{ "/var/lib/data", ON_HOST },
+	{ "/tmp/golden", ON_HOST },
+	{ "@/host/bus", ON_HOST },
+	{ "/run/docker.sock", ON_HOST },
+	{ "/run/nscd/socket", ON_HOST },
+	{ "/var/run/nscd/socket", ON_HOST },
+	{ "/usr/include/stdio.h", ON_HOST },
 };
 
 BJ_UNUSED static struct bjp_evidence look(void *ctx, struct bj_str path)

@@ -86,8 +86,10 @@ static void unix_sockets_vx_40(void **state)
 		{ "the name service cache", "/run/nscd/socket", "", ENOENT, false, false },
 		{ "by its old name", "/var/run/nscd/socket", "", ENOENT, false, false },
 		{ "its own", "/tmp/x.sock", "", 0, false, false },
-		{ "abstract: private to its network", "@/org/bus", "@/org/bus", ECONNREFUSED, false,
+		{ "abstract, nobody has it", "@/org/bus", "@/org/bus", ECONNREFUSED, false, false },
+		{ "abstract, the host has it", "@/host/bus", "@/host/bus", ECONNREFUSED, true,
 		  false },
+		{ "abstract, its own", "@/host/bus", "@/host/bus", 0, false, false },
 		{ "unnamed", "", "", 0, false, false },
 		{ "a socket in a root answers: that is the host", "/usr/run/x.sock", "", 0, true,
 		  true },
@@ -106,6 +108,31 @@ static void unix_sockets_vx_40(void **state)
 			expect_str(r->path, rows[i].path, rows[i].reason);
 			expect_str(r->address, rows[i].path, rows[i].reason);
 		}
+		bench_end(&b);
+	}
+}
+
+/* A socket that is made is a write: judged by where. */
+static void bound_sockets_are_writes(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *path;
+		int error;
+		bool record;
+	} rows[] = { { "/run/x.sock", EROFS, true },
+		     { "/tmp/x.sock", 0, false },
+		     { "/exec/x.sock", 0, false },
+		     { "@name", 0, false } };
+	for (size_t i = 0; i < BJ_ARRAY_LEN(rows); i++) {
+		struct bench b;
+		bench_start(&b, BJP_WRITE_SCRATCH);
+		struct bjp_attempt a = attempt(READ, "bind", rows[i].path, rows[i].error);
+		bjp_collect_network(b.collector, &a, true, S(""), 0);
+		judge(&b);
+		assert_int_equal(b.report.n_records, rows[i].record);
+		if (rows[i].record)
+			expect_str(only(&b, BJP_WRITE_UNDECLARED)->path, rows[i].path, "path");
 		bench_end(&b);
 	}
 }
@@ -222,6 +249,9 @@ static void missing_outputs_when_failed_or_nearly_made(void **state)
 		if (r) {
 			expect_str(r->path, "/exec/gen/deep/only.txt", rows[i].reason);
 			expect_str(r->hint, rows[i].hint, rows[i].reason);
+			expect_str(r->wanted, "gen/deep/only.txt", rows[i].reason);
+			expect_str(r->found, rows[i].made ? rows[i].made : "", rows[i].reason);
+			assert_false(r->wrong_kind);
 			assert_null(r->ignore_list);
 		}
 		bench_end(&b);
@@ -238,7 +268,7 @@ static void the_nearest_miss_is_the_first_by_name(void **state)
 	bjp_collect_missing_output(b.collector, S("gen/deep/only.txt"));
 	judge(&b);
 	assert_int_equal(b.report.n_records, 3);
-	expect_str(b.report.records[2].found, "/exec/a/only.txt", "found");
+	expect_str(b.report.records[2].found, "a/only.txt", "found");
 	assert_true(b.report.has_unignored);
 	bench_end(&b);
 }
@@ -255,6 +285,7 @@ static void outputs_of_another_kind(void **state)
 	const struct bjp_record *r = only(&b, BJP_MISSING_OUTPUT);
 	expect_str(r->wanted, "file", "wanted");
 	expect_str(r->found, "directory", "found");
+	assert_true(r->wrong_kind);
 	assert_false(b.report.has_unignored);
 	bench_end(&b);
 }
@@ -320,12 +351,39 @@ static void explainers_vx_92_93(void **state)
 	}
 }
 
+/* vx-85: a script whose interpreter is not there is told apart from a script that is not there. */
+static void a_missing_interpreter_is_explained_vx_85(void **state)
+{
+	(void)state;
+	struct bench b;
+	bench_start(&b, BJP_WRITE_SCRATCH);
+	b.outcome.failed = true;
+	struct bjp_attempt a = attempt(EXEC, "exec", "/usr/bin/python9", ENOENT);
+	a.via = S("/exec/t/run.py");
+	bjp_collect(b.collector, &a);
+	bjp_collect(b.collector, &a);
+	judge(&b);
+	assert_int_equal(b.report.n_records, 0);
+	assert_int_equal(b.report.n_hints, 1);
+	expect_str(b.report.hints[0],
+		   "the interpreter /usr/bin/python9 of /exec/t/run.py is not there", "hint");
+	bench_end(&b);
+
+	bench_start(&b, BJP_WRITE_SCRATCH);
+	a.path = S("/home/u/bin/mytool");
+	bjp_collect(b.collector, &a);
+	judge(&b);
+	expect_str(only(&b, BJP_EXEC_UNDECLARED)->path, "/home/u/bin/mytool", "the host has it");
+	bench_end(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(network_table_vx_76),
 		cmocka_unit_test(network_is_joined_by_address_and_port),
 		cmocka_unit_test(unix_sockets_vx_40),
+		cmocka_unit_test(bound_sockets_are_writes),
 		cmocka_unit_test(ignored_sockets),
 		cmocka_unit_test(refused_calls_leave_a_record_vx_103),
 		cmocka_unit_test(undeclared_outputs),
@@ -335,6 +393,7 @@ int main(void)
 		cmocka_unit_test(strays_vx_82),
 		cmocka_unit_test(resources_do_not_count_for_failure),
 		cmocka_unit_test(explainers_vx_92_93),
+		cmocka_unit_test(a_missing_interpreter_is_explained_vx_85),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,12 @@ static const struct rule {
 	{ "scratch", 0, READ, "open", "/exec/_tmp/0123/x", ENOENT, 0, 0, NULL, 0, NOTHING },
 	{ "the toolchain is the host's own", 0, READ, "open", "/usr/include/none.h", ENOENT, 0, 0,
 	  NULL, 0, NOTHING },
-	{ "private /tmp", 0, READ, "open", "/tmp/x", ENOENT, 0, 0, NULL, 0, NOTHING },
+	{ "private /tmp: nowhere", 0, READ, "open", "/tmp/x", ENOENT, 0, 0, NULL, 0, ABSENT },
+	{ "private /tmp: the host's has it", 0, READ, "open", "/tmp/golden", ENOENT, 0,
+	  BJP_READ_UNDECLARED, NULL, 1, 0 },
+	{ "its own in /tmp", 0, READ, "open", "/tmp/golden", 0, 0, 0, NULL, 0, NOTHING },
+	{ "the rest of the system", 0, READ, "open", "/proc/nothing", ENOENT, 0, 0, NULL, 0,
+	  NOTHING },
 	/* declared links that lead astray (vx-51, vx-52): the record has the path that evidence has */
 	{ "a link to an undeclared file", 0, READ, "open", "/exec/t/astray", ENOENT, 0,
 	  BJP_READ_UNDECLARED, "/exec/secret/x.h", 1, 0 },

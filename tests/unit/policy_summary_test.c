@@ -75,8 +75,9 @@ static void kinds_with_more_to_say(void **state)
 	r.enforced = false;
 	one(r, "//t:c", "belljar: //t:c wrote its input t/a.c" MORE);
 	r = of(BJP_MISSING_OUTPUT, "/exec/t/o");
-	r.found = S("/exec/u/o");
+	r.found = S("u/o");
 	one(r, "//t:c", "belljar: //t:c did not make its output t/o; it made u/o instead" MORE);
+	r.wrong_kind = true;
 	r.wanted = S("file");
 	r.found = S("directory");
 	one(r, "//t:c",
