@@ -67,8 +67,8 @@ struct bj_jail_result {
 	int exec_errno;
 	uint64_t wall_ns, user_ns, system_ns; /* of all processes of the action that were reaped */
 	uint64_t max_rss_bytes;               /* largest single process */
-	size_t n_strays_total;                /* processes alive when the command ended (killed) */
-	struct bj_jail_stray strays[BJ_JAIL_MAX_STRAYS];
+	size_t n_strays_total;                /* processes alive when the command ended (killed); 0 after timeout and cancel */
+	struct bj_jail_stray strays[BJ_JAIL_MAX_STRAYS]; /* after timeout and cancel: what was running, the command included */
 	size_t n_strays;
 	size_t n_killed;                      /* processes killed at timeout or cancel, when countable */
 	struct bj_observer_stats observer;
@@ -90,9 +90,10 @@ struct bj_jail_hooks {
  * @deadline_ns: absolute monotonic, BJ_NEVER_NS for none; counted by the caller from the moment it wants
  * @cancel_fd: readable = cancel (an eventfd; not read here); -1 for none
  * On return every process of the action is dead, both pipes are drained, its mounts are gone from all namespaces but
- * for lazy teardown; the upper layer in the work area is the caller's to look at and to remove.
+ * for lazy teardown and exec_fd; the upper layer in the work area is the caller's to look at and to remove.
  * Return: 0 with *out_result; -FAILED_PRECONDITION or -INTERNAL when a set-up step failed (nothing of the command ran);
- * -UNAVAILABLE when the zygote died: the jail must be freed and a new one started.
+ * -UNAVAILABLE when the zygote or the action's init was killed by somebody else, so that the command's end is not known: all of it
+ * is dead; the jail must be freed and a new one started.
  */
 BJ_MUST_USE int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
 			    const struct bj_jail_hooks *hooks, uint64_t deadline_ns, int cancel_fd,

@@ -532,8 +532,9 @@ static int judge(struct run *r, struct bj_jail_result *out_result)
 	if (r->has_failed && (!r->forced || !r->has_status))
 		return bj_jail_fail(&r->failed, failure_code(r->failed.sys_errno), NULL, r->err);
 	if (is_lost(r))
-		return bj_err_set(r->err, BJ_UNAVAILABLE,
-				  "jail: the action's init was killed from outside, and the action with it");
+		return bj_err_set(
+			r->err, BJ_UNAVAILABLE,
+			"jail: the action's init was killed from outside, and the action with it");
 	struct bj_jail_result result = { 0 };
 	judge_status(r, &result);
 	judge_usage(r, &result);

@@ -273,6 +273,58 @@ static void test_zygote_dies(void)
 	slot_stop(&own);
 }
 
+/** The child of ours with that name; -1 without one. */
+static pid_t child_called(const char *name)
+{
+	char path[64];
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	FILE *f = fopen(path, "re");
+	pid_t found = -1;
+	int pid;
+	while (f && fscanf(f, "%d", &pid) == 1) {
+		char comm[32] = "";
+		(void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = fd >= 0 ? read(fd, comm, sizeof(comm) - 1) : 0;
+		bj_close_fdp(&fd);
+		comm[n > 0 ? n - 1 : 0] = '\0'; /* without the newline */
+		if (strcmp(comm, name) == 0)
+			found = pid;
+	}
+	if (f)
+		(void)fclose(f);
+	return found;
+}
+
+static void *kill_init_soon(void *arg)
+{
+	pid_t *init = arg;
+	for (int i = 0; i < 500 && *init < 0; i++) {
+		(void)usleep(10000);
+		*init = child_called("belljar-init");
+	}
+	(void)usleep(50000); /* into the command */
+	if (*init > 0)
+		(void)kill(*init, SIGKILL);
+	return NULL;
+}
+
+/** Killed by somebody else: an error, never an exit code that the command did not give. */
+static void test_init_killed_from_outside(void)
+{
+	struct outcome o;
+	struct action a = { .argv = { "/bin/sleep", "600" } };
+	pthread_t thread;
+	pid_t init = -1;
+	CHECK(pthread_create(&thread, NULL, kill_init_soon, &init) == 0);
+	action_run(&slot, &a, &o);
+	(void)pthread_join(thread, NULL);
+	CHECK(init > 0);
+	CHECK(o.code == -BJ_UNAVAILABLE);
+	outcome_free(&o);
+	still_works(); /* the zygote is not hurt, though it shared init's memory */
+}
+
 /** In a child: an own slot and an action whose only trace is a pipe that it holds open for writing. */
 BJ_NORETURN static void doomed_executor(int number)
 {
@@ -404,6 +456,7 @@ const struct test life_tests[] = {
 	TEST_CASE(usage),
 	TEST_CASE(usage_of_the_killed),
 	TEST_CASE(zygote_dies),
+	TEST_CASE(init_killed_from_outside),
 	TEST_CASE(executor_killed),
 	TEST_CASE(executor_killed_nobody_left),
 	TEST_CASE(thread_ends),
