@@ -4,12 +4,15 @@
  * Spec: REAPI v2, service ContentAddressableStorage:
  *   read   [{instance}/]blobs/[{function}/]{hash}/{size}
  *   write  [{instance}/]uploads/{uuid}/blobs/[{function}/]{hash}/{size}[/{anything}]
- * An instance may hold slashes, but none of the reserved segments: blobs uploads actions actionResults operations capabilities compressed-blobs.
+ * An instance may hold slashes, but no empty segment, none of the reserved ones (blobs uploads actions actionResults operations
+ * capabilities compressed-blobs), and at most BJ_INSTANCE_MAX_BYTES.
  */
 #ifndef BJ_SERVICE_RESOURCE_H
 #define BJ_SERVICE_RESOURCE_H
 
 #include "executor/cas/digest.h"
+
+enum { BJ_INSTANCE_MAX_BYTES = 1024 };
 
 struct bj_resource {
 	struct bj_str instance; /* borrows from the name */
@@ -17,7 +20,7 @@ struct bj_resource {
 	struct bj_digest digest;
 };
 
-/** Return: 0; -INVALID_ARGUMENT quoting the name and saying what is wrong; -UNIMPLEMENTED for compressed-blobs. */
+/** @out: untouched on failure. Return: 0; -INVALID_ARGUMENT quoting the name and saying what is wrong; -UNIMPLEMENTED for compressed-blobs. */
 BJ_MUST_USE int bj_resource_parse_read(struct bj_str name, struct bj_resource *out,
 				       struct bj_err *err);
 BJ_MUST_USE int bj_resource_parse_write(struct bj_str name, struct bj_resource *out,
