@@ -9,9 +9,12 @@
  *      root while we are not dumpable, hence dumpable for these writes
  *   3. no further namespaces below this one (a second wall: the seccomp filter refuses the calls)
  * Once an action (bj_creds_drop, in init):
- *   4. the slot's ids again, then into that user namespace, which gives all capabilities in it
+ *   4. the slot's ids again, but for the saved group: init's differs from the command's, so that the kernel's checks for
+ *      prlimit and ptrace, which compare all six ids, refuse the command any right over init. Then into that user namespace,
+ *      which gives all capabilities in it
  *   5. securebits locked, bounding set empty, all capability sets empty, no_new_privs
  *   6. not dumpable: the command will share our uid, and must neither trace us nor open /proc/1/{mem,fd,root}
+ * In the command's process (bj_creds_same_as_command): the saved group, too.
  *
  * The actions of a slot share the user namespace: 60 us less for each. What could be left in one by an action without capabilities are
  * keys, which the filter refuses to all (keyctl, add_key, request_key), and counters, which go down with their processes.
@@ -40,7 +43,9 @@ enum {
 		     SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
 };
 
-static int take_slot_ids(const struct bj_jail_slot_spec *slot, struct bj_wire_failed *failed)
+/** @saved_gid: only ever compared, by the kernel, when somebody asks for rights over this process. */
+static int take_slot_ids(const struct bj_jail_slot_spec *slot, gid_t saved_gid,
+			 struct bj_wire_failed *failed)
 {
 	uid_t uid = slot->slot_uid;
 	gid_t gid = slot->slot_gid;
@@ -50,11 +55,26 @@ static int take_slot_ids(const struct bj_jail_slot_spec *slot, struct bj_wire_fa
 		return bj_fail(failed, "slot-ids", "prctl", errno, "securebits");
 	if (setgroups(0, NULL) < 0)
 		return bj_fail(failed, "slot-ids", "setgroups", errno, "");
-	if (setresgid(gid, gid, gid) < 0)
+	if (setresgid(gid, gid, saved_gid) < 0)
 		return bj_fail(failed, "slot-ids", "setresgid", errno, "");
 	if (setresuid(uid, uid, uid) < 0)
 		return bj_fail(failed, "slot-ids", "setresuid", errno, "");
 	return 0;
+}
+
+/** A group that is not the slot's. */
+static gid_t foreign_gid(const struct bj_jail_slot_spec *slot)
+{
+	enum { NOGROUP = 65534 };
+	return slot->slot_gid == NOGROUP ? NOGROUP - 1 : NOGROUP;
+}
+
+int bj_creds_same_as_command(const struct bj_jail_slot_spec *slot)
+{
+	if (slot->profile != BJ_PROFILE_PRIVILEGED)
+		return 0;
+	/* The bare call, since our memory is shared: libc's would look for threads. No right is needed: it is our own group. */
+	return syscall(SYS_setresgid, -1, -1, BJ_JAIL_GID) < 0 ? -errno : 0;
 }
 
 /* ---- once a slot ---- */
@@ -86,7 +106,7 @@ static int no_more_namespaces(int proc_fd, struct bj_wire_failed *failed)
 static int enter_new_user_ns(const struct bj_jail_slot_spec *slot, int proc_fd,
 			     struct bj_wire_failed *failed)
 {
-	if (take_slot_ids(slot, failed) < 0)
+	if (take_slot_ids(slot, slot->slot_gid, failed) < 0)
 		return -1;
 	if (unshare(CLONE_NEWUSER) < 0)
 		return bj_fail(failed, "user-namespace", "unshare", errno, "");
@@ -181,7 +201,7 @@ static int drop_caps(struct bj_wire_failed *failed)
 int bj_creds_drop(const struct bj_jail_slot_spec *slot, const struct bj_userns *userns,
 		  struct bj_wire_failed *failed)
 {
-	if (take_slot_ids(slot, failed) < 0)
+	if (take_slot_ids(slot, foreign_gid(slot), failed) < 0)
 		return -1;
 	if (setns(userns->fd, CLONE_NEWUSER) < 0)
 		return bj_fail(failed, "user-namespace", "setns", errno, "");

@@ -6,11 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "executor/base/fd.h"
@@ -42,6 +43,23 @@ static int become_root_inside(struct bj_wire_failed *failed)
 	return put_proc("/proc/self/gid_map", gid_map, "gid-map", failed);
 }
 
+/** Root of a container may lack what the privileged profile needs: then it is treated as anybody else. */
+static bool has_host_rights(void)
+{
+	static const unsigned needed[] = { CAP_SYS_ADMIN,    CAP_SYS_CHROOT, CAP_SETUID,
+					   CAP_SETGID,	     CAP_CHOWN,	     CAP_SYS_PTRACE,
+					   CAP_DAC_OVERRIDE, CAP_FOWNER,     CAP_KILL };
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+	if (geteuid() != 0 || syscall(SYS_capget, &head, caps) < 0)
+		return false;
+	for (size_t i = 0; i < BJ_ARRAY_LEN(needed); i++) {
+		if (!(caps[CAP_TO_INDEX(needed[i])].effective & CAP_TO_MASK(needed[i])))
+			return false;
+	}
+	return true;
+}
+
 static int mount_work(const char *work_dir, uint64_t work_bytes, struct bj_wire_failed *failed)
 {
 	char options[96];
@@ -65,7 +83,7 @@ int bj_jail_enter_host(const char *work_dir, uint64_t work_bytes, enum bj_jail_p
 		       struct bj_jail_failure *out_failure, struct bj_err *err)
 {
 	struct bj_wire_failed failed;
-	bool root = geteuid() == 0;
+	bool root = has_host_rights();
 	if ((!root && become_root_inside(&failed) < 0) ||
 	    mount_work(work_dir, work_bytes, &failed) < 0)
 		return bj_jail_fail(&failed, BJ_FAILED_PRECONDITION, out_failure, err);

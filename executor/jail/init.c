@@ -136,12 +136,16 @@ static int set_limits(struct bj_wire_failed *failed)
 		{ RLIMIT_CORE, 0, "core" },
 		{ RLIMIT_NOFILE, 16384, "nofile" },
 		{ RLIMIT_STACK, 8 << 20, "stack" },
+		{ RLIMIT_NPROC, 8192,
+		  "nproc" }, /* of this user namespace: a fork bomb must not take the machine along */
 	};
 	for (size_t i = 0; i < BJ_ARRAY_LEN(limits); i++) {
 		struct rlimit r;
 		if (getrlimit(limits[i].what, &r) < 0)
 			return bj_fail(failed, "limits", "getrlimit", errno, limits[i].name);
 		r.rlim_cur = BJ_MIN(limits[i].soft, r.rlim_max);
+		if (limits[i].what == RLIMIT_NPROC)
+			r.rlim_max = r.rlim_cur;
 		if (setrlimit(limits[i].what, &r) < 0)
 			return bj_fail(failed, "limits", "setrlimit", errno, limits[i].name);
 	}
@@ -227,6 +231,9 @@ static int command_main(void *arg)
 	const struct bj_init *in = arg;
 	if (setsid() < 0)
 		command_fails("session", "setsid", errno, "");
+	int r = bj_creds_same_as_command(in->slot);
+	if (r < 0)
+		command_fails("slot-ids", "setresgid", -r, "");
 	if (chdir(in->spec->cwd.ptr) < 0)
 		command_fails("working-directory", "chdir", errno, in->spec->cwd.ptr);
 	sigset_t none;

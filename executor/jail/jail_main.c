@@ -37,6 +37,9 @@ static bool is_our_socket(void)
 /** What every process of every action inherits: no descriptor of the executor, no ignored signal, nothing blocked. */
 static int clean_slate(void)
 {
+	/* 0 and 1 are /dev/null. 2 is what the executor has; were it closed, some descriptor of ours would become an action's stderr. */
+	if (fcntl(STDERR_FILENO, F_GETFD) < 0 && open("/dev/null", O_WRONLY) != STDERR_FILENO)
+		return -1;
 	if (close_range(SOCKET_FD + 1, ~0U, 0) < 0)
 		return -1;
 	if (fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC) < 0)
@@ -71,6 +74,8 @@ int main(int argc, char **argv)
 	}
 	if (!bind_to_parent(argv[1]))
 		return 1;
+	memset(argv[1], 0,
+	       strlen(argv[1])); /* every action can read /proc/1/cmdline, which is ours */
 	if (clean_slate() < 0) {
 		perror("belljar-jail"); /* an answer over the socket needs a slate */
 		return 1;

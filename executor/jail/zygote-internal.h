@@ -79,6 +79,9 @@ BJ_MUST_USE int bj_userns_make(const struct bj_jail_slot_spec *slot, int proc_fd
 BJ_MUST_USE int bj_creds_drop(const struct bj_jail_slot_spec *slot, const struct bj_userns *userns,
 			      struct bj_wire_failed *failed);
 
+/** In the command's process, before exec: gives up the one id by which init differs from it. Return: 0 or -errno. */
+BJ_MUST_USE int bj_creds_same_as_command(const struct bj_jail_slot_spec *slot);
+
 /** Everything that init of one action needs; borrowed from the zygote, which changes none of it while init lives. */
 struct bj_init {
 	const struct bj_jail_slot_spec *slot;

@@ -119,8 +119,8 @@ static void test_identity(void)
 static void test_limits(void)
 {
 	struct outcome o;
-	sh("ulimit -c; ulimit -S -n; ulimit -s", &o);
-	CHECK(out_is(&o, "0\n16384\n8192\n"));
+	sh("ulimit -c; ulimit -S -n; ulimit -s; ulimit -p", &o);
+	CHECK(out_is(&o, "0\n16384\n8192\n8192\n"));
 	outcome_free(&o);
 }
 
@@ -195,6 +195,18 @@ static void test_mounts_hide_host(void)
 	char *text = o.out.len ? strndup(o.out.data, o.out.len) : NULL;
 	CHECK(text && !strstr(text, host.work_dir));
 	CHECK(text && strstr(text, "lowerdir=lower,upperdir=upper,workdir=ovl"));
+	free(text);
+	outcome_free(&o);
+}
+
+static void test_init_tells_nothing(void)
+{
+	struct outcome o;
+	sh("tr '\\0' ' ' < /proc/1/cmdline; cat /proc/1/comm", &o);
+	char *text = o.out.len ? strndup(o.out.data, o.out.len) : NULL;
+	CHECK(text && strstr(text, "belljar-jail ") && strstr(text, "belljar-init\n"));
+	for (const char *c = text; c && *c; c++)
+		CHECK(*c < '0' || *c > '9'); /* no pid of the host */
 	free(text);
 	outcome_free(&o);
 }
@@ -337,6 +349,7 @@ const struct test inside_tests[] = {
 	TEST_CASE(init_starved),
 	TEST_CASE(no_host_sockets),
 	TEST_CASE(mounts_hide_host),
+	TEST_CASE(init_tells_nothing),
 	TEST_CASE(ptrace_own),
 	TEST_CASE(every_level),
 	TEST_CASE(observed_walls),

@@ -121,6 +121,7 @@ static void verb_rights(void)
 	gid_t gr, ge, gs;
 	expect(getresgid(&gr, &ge, &gs) == 0 && gr == 1000 && ge == 1000 && gs == 1000,
 	       "gids are 1000");
+	FAILS(setresgid((gid_t)-1, (gid_t)-1, 65534), EINVAL); /* init's, and not mapped */
 	gid_t groups[64];
 	int n = getgroups(64, groups);
 	for (int i = 0; i < n; i++)
@@ -260,6 +261,10 @@ static void verb_init(int argc, char **argv)
 		no_write(
 			"/proc/1/oom_score_adj"); /* with it the action could only offer its own init to the OOM killer */
 		no_write("/proc/1/clear_refs");
+		struct rlimit none = { 0, 0 };
+		FAILS(prlimit(1, RLIMIT_CPU, &none, NULL), EPERM);
+		FAILS(prlimit(1, RLIMIT_NOFILE, &none, NULL), EPERM);
+		FAILS(prlimit(1, RLIMIT_NOFILE, NULL, &none), EPERM);
 	}
 	FAILS(readlink("/proc/1/fd/3", buf, sizeof(buf)), EACCES);
 	no_read("/proc/1/mem");
