@@ -57,7 +57,7 @@ static int send_datagram(int sock, const struct head *head, const void *body, co
 	if (n_fds > 0) {
 		msg.msg_control = &control;
 		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		struct cmsghdr *c = &control.align; /* the first */
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
 		c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);

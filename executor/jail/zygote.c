@@ -129,7 +129,7 @@ struct action {
 static int decode_action(struct zygote *z, const struct bj_wire_msg *msg, struct action *a,
 			 struct bj_wire_failed *failed)
 {
-	struct bj_str body;
+	struct bj_str body = BJ_STR_NULL;
 	if (message_body(z, msg, &body, failed) < 0)
 		return -1;
 	struct bj_err err = BJ_ERR_NULL;
@@ -229,8 +229,8 @@ static void run_action(struct zygote *z, const struct bj_wire_msg *msg)
 
 static int receive_slot(struct zygote *z, struct bj_wire_failed *failed)
 {
-	struct bj_wire_msg msg;
-	struct bj_str body;
+	struct bj_wire_msg msg = { 0 };
+	struct bj_str body = BJ_STR_NULL;
 	int r = bj_wire_recv(z->sock, inline_body, sizeof(inline_body), 0, &msg);
 	if (r <= 0 || msg.type != BJ_WIRE_SLOT)
 		return bj_fail(failed, "slot-spec", "recvmsg", r < 0 ? -r : EBADMSG, "");
@@ -289,7 +289,7 @@ int bj_zygote_main(int sock)
 	if (bj_wire_send(sock, BJ_WIRE_UP, NULL, 0, NULL, 0) < 0)
 		return 0;
 	for (;;) {
-		struct bj_wire_msg msg;
+		struct bj_wire_msg msg = { 0 };
 		int r = bj_wire_recv(sock, inline_body, sizeof(inline_body), 0, &msg);
 		if (r <= 0 || msg.type != BJ_WIRE_RUN)
 			return r == 0 ? 0 : 1;

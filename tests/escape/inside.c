@@ -264,16 +264,14 @@ static void test_large_spec(void)
 {
 	/* an argument list far beyond a datagram: through a memfd */
 	enum { LEN = 100 * 1000 };
-	char *big = malloc(LEN + 1);
+	static char big[LEN + 1];
 	memset(big, 'x', LEN);
-	big[LEN] = '\0';
 	struct outcome o;
 	struct action a = { .argv = { "/bin/sh", "-c", "echo ${#1} ${#2} ${#3}", "sh", big, big,
 				      big } };
 	expect_exit(&a, 0, &o);
 	CHECK(out_is(&o, "100000 100000 100000\n"));
 	outcome_free(&o);
-	free(big);
 }
 
 static void test_too_long_args(void)
@@ -281,11 +279,9 @@ static void test_too_long_args(void)
 	enum {
 		LEN = 200 * 1000
 	}; /* over MAX_ARG_STRLEN: the exec's own error, not a set-up failure */
-	char *big = malloc(LEN + 1);
+	static char big[LEN + 1];
 	memset(big, 'x', LEN);
-	big[LEN] = '\0';
 	check_exec_failure(&(struct action){ .argv = { "/bin/true", big } }, E2BIG, 126);
-	free(big);
 }
 
 static int no_output(void *ctx, int stream, const void *data, size_t n_bytes, struct bj_err *err)

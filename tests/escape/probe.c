@@ -370,6 +370,8 @@ static void verb_devices(void)
 	expect(open("/dev/stdin", O_RDONLY | O_CLOEXEC) >= 0, "/dev/stdin opens");
 	FILE *shm = fopen("/dev/shm/x", "wxe");
 	expect(shm != NULL, "/dev/shm is writable and empty");
+	if (shm)
+		(void)fclose(shm);
 }
 
 static void verb_fds(void)
