@@ -26,8 +26,12 @@ static enum bj_path_class classify(void *ctx, struct bj_str path)
 		[BJP_SYSTEM] = BJ_PATH_QUIET,
 	};
 	const struct life *life = ctx;
+	enum bjp_class cls = bjp_classify(life->policy, path);
 
-	return classes[bjp_classify(life->policy, path)];
+	/* A search that ends here explains the names that it did not find on the way. */
+	if (cls == BJP_INPUT || cls == BJP_TOOLCHAIN)
+		bjp_collect_known(life->collector, path, cls);
+	return classes[cls];
 }
 
 static enum bjp_access access_of(enum bj_op op)
@@ -56,6 +60,7 @@ static enum bjp_access access_of(enum bj_op op)
 	case BJ_OP_CHMOD:
 	case BJ_OP_CHOWN:
 	case BJ_OP_UTIME:
+	case BJ_OP_SETXATTR:
 		return BJP_ACCESS_META;
 	default:
 		return BJP_ACCESS_STAT;
@@ -76,6 +81,7 @@ static struct bjp_attempt translate(const struct bj_attempt *a)
 		.comm = bj_str_of(a->comm),
 		.exe = a->exe,
 		.argv0 = a->argv0,
+		.via = a->via,
 		.time_ns = bj_realtime_ns(),
 	};
 }
