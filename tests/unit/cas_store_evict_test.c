@@ -250,6 +250,41 @@ static void many_uses_are_written_at_close(void **state)
 		assert_int_equal(is_on_disk(fix, &digests[i]), i < N - 10);
 }
 
+static int n_utimes;
+
+static int count_utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
+{
+	n_utimes++;
+	return utimensat(dirfd, path, times, flags);
+}
+
+/* New blobs cost no mtime, used ones one a round, however often they were used. */
+static void each_use_is_written_once(void **state)
+{
+	struct fix *fix = *state;
+	struct bj_store_io io = test_io();
+	struct bj_digest digests[3];
+	io.utimensat = count_utimensat;
+	fix_close(fix);
+	fix_open_with(fix, LIMIT, &io);
+	n_utimes = 0;
+	for (size_t i = 0; i < 3; i++)
+		digests[i] = put_random(fix, 100, i);
+	bj_store_persist_touches(fix->store);
+	assert_int_equal(n_utimes, 0);
+	for (size_t i = 0; i < 5; i++)
+		assert_true(bj_store_has(fix->store, &digests[1]));
+	assert_true(bj_store_pin(fix->store, &digests[2]));
+	bj_store_unpin(fix->store, &digests[2]);
+	bj_store_persist_touches(fix->store);
+	assert_int_equal(n_utimes, 2);
+	bj_store_persist_touches(fix->store);
+	assert_int_equal(n_utimes, 2);
+	assert_true(bj_store_has(fix->store, &digests[1]));
+	fix_close(fix);
+	assert_int_equal(n_utimes, 3);
+}
+
 /* An odd clock, or a restored backup: any mtime is only a place in the order. */
 static void odd_mtimes_are_taken(void **state)
 {
@@ -359,6 +394,7 @@ int main(void)
 		EVICT_TEST(the_order_survives_a_restart),
 		EVICT_TEST(a_lower_limit_evicts_at_open),
 		EVICT_TEST(many_uses_are_written_at_close),
+		EVICT_TEST(each_use_is_written_once),
 		EVICT_TEST(odd_mtimes_are_taken),
 		cmocka_unit_test(the_heap_knows_the_oldest),
 		EVICT_TEST(eviction_that_cannot_remove_ends),
