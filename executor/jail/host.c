@@ -43,7 +43,34 @@ static int become_root_inside(struct bj_wire_failed *failed)
 	return put_proc("/proc/self/gid_map", gid_map, "gid-map", failed);
 }
 
-/** Root of a container may lack what the privileged profile needs: then it is treated as anybody else. */
+/** How many user ids exist here: all but one of 2^32 on a host, a range or just one in a user namespace. */
+static uint64_t n_user_ids(void)
+{
+	struct bj_buf map = BJ_BUF_INIT(64 * 1024);
+	struct bj_err ignored = BJ_ERR_NULL;
+	uint64_t total = 0;
+	if (bj_file_read_all(AT_FDCWD, "/proc/self/uid_map", &map, &ignored) == 0) {
+		for (struct bj_str rest = bj_buf_str(&map);
+		     rest.ptr;) { /* lines of "inside outside count" */
+			struct bj_str line = bj_str_cut(&rest, '\n');
+			uint64_t count = 0;
+			while (line.len > 0 && line.ptr[line.len - 1] == ' ')
+				line.len--;
+			size_t at = line.len;
+			while (at > 0 && line.ptr[at - 1] != ' ')
+				at--;
+			if (bj_str_to_u64(bj_str_sub(line, at, line.len), &count))
+				total += count;
+		}
+	}
+	bj_buf_deinit(&map);
+	return total;
+}
+
+/**
+ * Root of a container may lack what the privileged profile needs, capabilities or other ids than its own: then it is treated as
+ * anybody else.
+ */
 static bool has_host_rights(void)
 {
 	static const unsigned needed[] = { CAP_SYS_ADMIN,    CAP_SYS_CHROOT, CAP_SETUID,
@@ -51,7 +78,8 @@ static bool has_host_rights(void)
 					   CAP_DAC_OVERRIDE, CAP_FOWNER,     CAP_KILL };
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
-	if (geteuid() != 0 || syscall(SYS_capget, &head, caps) < 0)
+	enum { ENOUGH_IDS = 65536 };
+	if (geteuid() != 0 || n_user_ids() < ENOUGH_IDS || syscall(SYS_capget, &head, caps) < 0)
 		return false;
 	for (size_t i = 0; i < BJ_ARRAY_LEN(needed); i++) {
 		if (!(caps[CAP_TO_INDEX(needed[i])].effective & CAP_TO_MASK(needed[i])))

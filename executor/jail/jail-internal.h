@@ -17,8 +17,25 @@ struct bj_jail {
 	int unreaped; /* pidfd of an init that outlived its run; -EBADF: none */
 	enum bj_jail_profile profile;
 	uint32_t slot_uid, slot_gid;
+	char *work_dir;	    /* owned copy */
 	struct bj_buf spec; /* encoded, reused from action to action */
 };
+
+/**
+ * bj_jail_run(), and the failed step as data. @out_failure: may be NULL.
+ */
+BJ_MUST_USE int bj_jail_run_reporting(struct bj_jail *jail, const struct bj_jail_spec *spec,
+				      const struct bj_jail_hooks *hooks, uint64_t deadline_ns,
+				      int cancel_fd, struct bj_jail_result *out_result,
+				      struct bj_jail_failure *out_failure, struct bj_err *err);
+
+/**
+ * bj_jail_check() - an action that does everything but exec: each wall is tried by the code that builds it later.
+ * @level: OFF for the walls alone, DEFAULT with the observer
+ * Return: 0; -FAILED_PRECONDITION, -INTERNAL, -UNAVAILABLE.
+ */
+BJ_MUST_USE int bj_jail_check(struct bj_jail *jail, enum bj_observe level,
+			      struct bj_jail_failure *out_failure, struct bj_err *err);
 
 /** What to set when @step failed with @sys_errno; "" when nothing is known. Static storage. */
 const char *bj_jail_hint(const char *step, const char *syscall, int sys_errno);

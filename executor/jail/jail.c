@@ -95,7 +95,8 @@ static int start(struct bj_jail *jail, const char *binary, const struct bj_jail_
 	r = bj_wire_send(jail->sock, BJ_WIRE_SLOT, jail->spec.data, jail->spec.len, NULL, 0);
 	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		return bj_err_errno(err, -r, "jail: slot spec to belljar-jail");
-	return await_up(jail, out_failure, err);
+	r = await_up(jail, out_failure, err);
+	return r < 0 ? r : bj_jail_check(jail, BJ_OBSERVE_OFF, out_failure, err);
 }
 
 int bj_jail_start(const char *binary, const struct bj_jail_slot_spec *spec,
@@ -112,6 +113,11 @@ int bj_jail_start(const char *binary, const struct bj_jail_slot_spec *spec,
 	jail->slot_uid = spec->slot_uid;
 	jail->slot_gid = spec->slot_gid;
 	jail->spec = BJ_BUF_INIT(BJ_WIRE_MAX_BODY_BYTES);
+	jail->work_dir = bj_strndup(spec->work_dir.ptr, spec->work_dir.len);
+	if (!jail->work_dir) {
+		bj_jail_free(jail);
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "jail: no memory");
+	}
 	int r = start(jail, binary, spec, out_failure, err);
 	if (r < 0) {
 		bj_jail_free(jail);
@@ -134,5 +140,6 @@ void bj_jail_free(struct bj_jail *jail)
 	bj_close_fdp(&jail->unreaped);
 	bj_close_fdp(&jail->sock);
 	bj_buf_deinit(&jail->spec);
+	bj_free(jail->work_dir);
 	bj_free(jail);
 }

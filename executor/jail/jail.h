@@ -35,13 +35,18 @@ struct bj_jail_failure {
 };
 
 /**
- * bj_jail_start() - spawn a zygote and wait until its template stands.
+ * bj_jail_start() - spawn a zygote, wait until its template stands, and try every wall once with an action that does nothing.
  * @binary: path of belljar-jail
  * @out_failure: may be NULL; filled when the result is -FAILED_PRECONDITION
  * Return: 0; -FAILED_PRECONDITION (a wall cannot be had: the text has step, syscall, errno, path and hint); -INTERNAL.
  */
 BJ_MUST_USE int bj_jail_start(const char *binary, const struct bj_jail_slot_spec *spec, struct bj_jail **out_jail,
 			      struct bj_jail_failure *out_failure, struct bj_err *err);
+/**
+ * bj_jail_check_observer() - whether actions of this slot can be observed; the walls are known to stand since bj_jail_start().
+ * Return: 0; -FAILED_PRECONDITION with the step (listener refused, another supervisor …): use BJ_OBSERVE_OFF, and say so.
+ */
+BJ_MUST_USE int bj_jail_check_observer(struct bj_jail *jail, struct bj_jail_failure *out_failure, struct bj_err *err);
 /** Kills the zygote and all that it runs; reaps; frees. Accepts NULL. */
 void bj_jail_free(struct bj_jail *jail);
 

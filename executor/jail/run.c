@@ -41,8 +41,9 @@ struct run {
 	struct bj_jail *jail;
 	const struct bj_jail_spec *spec;
 	const struct bj_jail_hooks *hooks;
-	struct bj_err *err; /* the caller's; set at most once */
-	int code;	    /* <0: what the run ends with, err is set */
+	struct bj_err *err;		     /* the caller's; set at most once */
+	struct bj_jail_failure *out_failure; /* the caller's, or NULL */
+	int code;			     /* <0: what the run ends with, err is set */
 
 	int event;   /* socket to init */
 	int out[2];  /* read ends of stdout and stderr; -EBADF at the end of file */
@@ -530,7 +531,8 @@ static int judge(struct run *r, struct bj_jail_result *out_result)
 	if (r->code < 0)
 		return r->code;
 	if (r->has_failed && (!r->forced || !r->has_status))
-		return bj_jail_fail(&r->failed, failure_code(r->failed.sys_errno), NULL, r->err);
+		return bj_jail_fail(&r->failed, failure_code(r->failed.sys_errno), r->out_failure,
+				    r->err);
 	if (is_lost(r))
 		return bj_err_set(
 			r->err, BJ_UNAVAILABLE,
@@ -553,15 +555,17 @@ static int judge(struct run *r, struct bj_jail_result *out_result)
 	return 0;
 }
 
-int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
-		const struct bj_jail_hooks *hooks, uint64_t deadline_ns, int cancel_fd,
-		struct bj_jail_result *out_result, struct bj_err *err)
+int bj_jail_run_reporting(struct bj_jail *jail, const struct bj_jail_spec *spec,
+			  const struct bj_jail_hooks *hooks, uint64_t deadline_ns, int cancel_fd,
+			  struct bj_jail_result *out_result, struct bj_jail_failure *out_failure,
+			  struct bj_err *err)
 {
 	struct run r = {
 		.jail = jail,
 		.spec = spec,
 		.hooks = hooks,
 		.err = err,
+		.out_failure = out_failure,
 		.event = -EBADF,
 		.out = { -EBADF, -EBADF },
 		.pidfd = -EBADF,
@@ -588,4 +592,12 @@ int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
 	bj_close_fdp(&r.root_fd);
 	bj_close_fdp(&r.exec_fd);
 	return code;
+}
+
+int bj_jail_run(struct bj_jail *jail, const struct bj_jail_spec *spec,
+		const struct bj_jail_hooks *hooks, uint64_t deadline_ns, int cancel_fd,
+		struct bj_jail_result *out_result, struct bj_err *err)
+{
+	return bj_jail_run_reporting(jail, spec, hooks, deadline_ns, cancel_fd, out_result, NULL,
+				     err);
 }
