@@ -109,6 +109,9 @@ size_t bj_socketcalls(enum bj_observe level, uint8_t out_calls[8]);
 /** Longest program that can come out; the kernel's limit is 4096. */
 enum { BJ_FILTER_MAX = 1024 };
 
+/** The filter of a machine that need not be this one: BJ_ARCH_X86_64 (with its 32-bit calls) or BJ_ARCH_AARCH64. */
+BJ_MUST_USE int bj_observer_filter_new_for(enum bj_arch arch, enum bj_observe level, struct bj_observer_filter **out_filter,
+					   struct bj_err *err);
 const struct sock_fprog *bj_observer_filter_program(const struct bj_observer_filter *filter);
 
 /* ---- observer_path.c ---- */

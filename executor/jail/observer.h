@@ -69,6 +69,8 @@ struct bj_attempt {
 struct bj_observer_hooks {
 	void *ctx;
 	enum bj_path_class (*classify)(void *ctx, struct bj_str path);
+	/** classify() follows declared links itself: what it calls DECLARED need not be looked at in the jail. False is always right. */
+	bool follows_links;
 	/** Reads of DECLARED paths (for the use report); of a link, also of what it leads to. May be NULL. */
 	void (*touched)(void *ctx, struct bj_str path, enum bj_op op);
 	/** Reads of UNKNOWN paths, every write outside QUIET, network, unix sockets, refused syscalls. */

@@ -115,6 +115,11 @@ static ssize_t read_proc_link(const struct bj_seen *s, const struct bj_proc_path
 			     : read_inner_link(s, proc, name, buf);
 }
 
+static struct bj_str joined_of(const struct bj_record *record)
+{
+	return bj_str_n(record->joined, strlen(record->joined));
+}
+
 /* /proc/self/cwd/x is x in the working directory (Bazel's compile actions set PWD so), /dev/fd/3/x is x below descriptor 3. */
 static bool replace_proc_links(const struct bj_seen *s, struct bj_record *record, bool nofollow)
 {
@@ -124,7 +129,7 @@ static bool replace_proc_links(const struct bj_seen *s, struct bj_record *record
 	for (int i = 0; i < MAX_PROC_LINKS; i++) {
 		ssize_t len;
 
-		if (!bj_path_parse_proc(bj_str_of(record->joined), &proc) ||
+		if (!bj_path_parse_proc(joined_of(record), &proc) ||
 		    (nofollow && proc.rest.len == 0))
 			return true;
 		len = read_proc_link(s, &proc, target);
@@ -185,8 +190,7 @@ bool bj_seen_normalize(const struct bj_seen *s, struct bj_record *record, bool n
 	ssize_t len = -1;
 
 	if (!is_magic || replace_proc_links(s, record, nofollow))
-		len = bj_path_normalize(bj_str_of(record->joined), record->path,
-					sizeof(record->path));
+		len = bj_path_normalize(joined_of(record), record->path, sizeof(record->path));
 	if (len < 0) {
 		bj_seen_lose(s, record);
 		return false;
@@ -272,7 +276,7 @@ static bool needs_following(const struct bj_seen *s, const struct bj_record *rec
 	struct bj_str path = record->attempt.path;
 	uint64_t hash;
 
-	if (*plain_slot(s, path, &hash) != 0)
+	if (s->o->hooks.follows_links || *plain_slot(s, path, &hash) != 0)
 		return false;
 	if (bj_path_is_link(s->o->root_fd, record->joined))
 		return true;

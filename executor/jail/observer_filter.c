@@ -344,10 +344,8 @@ static void emit_arch(struct builder *b, enum bj_arch arch)
 	patch_jumps(b);
 }
 
-static void emit_program(struct builder *b)
+static void emit_x86_64(struct builder *b)
 {
-	emit_load(b, offsetof(struct seccomp_data, arch));
-#if defined(__x86_64__)
 	size_t skip;
 
 	(void)emit_jump(b, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
@@ -357,17 +355,17 @@ static void emit_program(struct builder *b)
 	(void)emit_jump(b, BPF_JEQ, AUDIT_ARCH_I386, 1, 0);
 	emit_return(b, SECCOMP_RET_ERRNO | ENOSYS);
 	emit_arch(b, BJ_ARCH_I386);
-#elif defined(__aarch64__)
+}
+
+static void emit_aarch64(struct builder *b)
+{
 	(void)emit_jump(b, BPF_JEQ, AUDIT_ARCH_AARCH64, 1, 0);
 	emit_return(b, SECCOMP_RET_ERRNO | ENOSYS); /* 32-bit ARM has no table */
 	emit_arch(b, BJ_ARCH_AARCH64);
-#else
-#error "no table of system calls for this architecture"
-#endif
 }
 
-int bj_observer_filter_new(enum bj_observe level, struct bj_observer_filter **out_filter,
-			   struct bj_err *err)
+int bj_observer_filter_new_for(enum bj_arch arch, enum bj_observe level,
+			       struct bj_observer_filter **out_filter, struct bj_err *err)
 {
 	struct bj_observer_filter *filter = BJ_NEW(struct bj_observer_filter);
 	struct builder *b = BJ_NEW(struct builder);
@@ -380,13 +378,29 @@ int bj_observer_filter_new(enum bj_observe level, struct bj_observer_filter **ou
 	}
 	b->level = level;
 	b->code = filter->code;
-	emit_program(b);
+	emit_load(b, offsetof(struct seccomp_data, arch));
+	if (arch == BJ_ARCH_X86_64)
+		emit_x86_64(b);
+	else
+		emit_aarch64(b);
 	filter->level = level;
 	filter->program.len = (unsigned short)b->len;
 	filter->program.filter = filter->code;
 	bj_free(b);
 	*out_filter = filter;
 	return 0;
+}
+
+int bj_observer_filter_new(enum bj_observe level, struct bj_observer_filter **out_filter,
+			   struct bj_err *err)
+{
+#if defined(__x86_64__)
+	return bj_observer_filter_new_for(BJ_ARCH_X86_64, level, out_filter, err);
+#elif defined(__aarch64__)
+	return bj_observer_filter_new_for(BJ_ARCH_AARCH64, level, out_filter, err);
+#else
+#error "no table of system calls for this architecture"
+#endif
 }
 
 void bj_observer_filter_free(struct bj_observer_filter *filter)

@@ -246,10 +246,11 @@ static void measure(const struct job *job, int rounds)
 	printf("%-34s", job->name);
 	for (size_t v = 0; v < BJ_ARRAY_LEN(variants); v++) {
 		double min_us, median_us;
+		int middle = rounds / 2;
 
 		qsort(ns[v], (size_t)rounds, sizeof(ns[v][0]), by_value);
 		min_us = (double)ns[v][0] / (double)per / 1000;
-		median_us = (double)ns[v][rounds / 2] / (double)per / 1000;
+		median_us = (double)ns[v][middle] / (double)per / 1000;
 		if (v == 0)
 			base = median_us;
 		printf(" | %9.2f %9.2f %5.2fx", min_us, median_us, base > 0 ? median_us / base : 0);

@@ -49,7 +49,7 @@ extern struct observed_classes observed_classes;
 
 /**
  * observe() - fork, attach in the child, call @body there (its result is the exit status), supervise until all of it is dead.
- * Fails the test when that takes a minute.
+ * Fails the test when that takes minutes.
  */
 void observe(struct observed *o, int (*body)(void *arg), void *arg);
 
