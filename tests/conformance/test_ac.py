@@ -145,6 +145,7 @@ class Update(Case):
         self.assertFalse(outcome.response.cached_result)
 
     def test_L95_execution_replaces_a_stale_entry(self):
+        self.client.wait_caching()
         action = self.new_action()
         self.client.update_result(action, self.result())
         fresh = self.assert_ran(self.client.execute(action, skip_cache_lookup=True))
@@ -192,6 +193,10 @@ class Inline(Case):
 class Executed(Case):
     """Entries that Execute writes."""
 
+    def setUp(self):
+        super().setUp()
+        self.client.wait_caching()
+
     def test_L94_never_an_empty_entry(self):
         action = self.client.sh("true")
         self.assert_ran(self.client.execute(action))
@@ -202,6 +207,7 @@ class Executed(Case):
     def test_L107_empty_output_hits_the_cache(self):
         """On a store to which nobody ever wrote the empty blob."""
         client = self.new_client(self.new_server())
+        client.wait_caching()
         action = client.sh(": > f", outputs=["f"])
         first = self.assert_ran(client.execute(action))
         self.assertEqual(EMPTY, first.file_entry("f").digest)
@@ -243,10 +249,12 @@ class Executed(Case):
     def test_entry_survives_a_restart(self):
         server = self.new_server()
         client = self.new_client(server)
+        client.wait_caching()
         action = client.sh("echo hi > f", outputs=["f"])
         first = self.assert_ran(client.execute(action))
         server.stop()
         server.start()
         client = self.new_client(server)
+        client.wait_caching()
         self.assertEqual(first.result.output_files, client.get_result(action).output_files)
         self.assertEqual(b"hi\n", self.assert_ran(client.execute(action)).file("f"))

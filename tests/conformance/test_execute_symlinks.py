@@ -73,8 +73,10 @@ class Links(Case):
 
     def test_L12_link_into_the_exec_root(self):
         """Refused whatever the strategy: the sandbox's own root means nothing to a client."""
-        outcome = self.client.run("pwd; ln -s \"$PWD/in\" l", inputs={"in": b"1"}, outputs=["l"])
+        outcome = self.client.run("ln -s \"$PWD/in\" l", inputs={"in": b"1"}, outputs=["l"])
         self.assert_refused(outcome, "l", codes=(c.FAILED_PRECONDITION,))
+        outcome = self.client.run("mkdir o; ln -s \"$PWD/in\" o/l", inputs={"in": b"1"}, outputs=["o"])
+        self.assert_refused(outcome, "o/l", codes=(c.FAILED_PRECONDITION,))
 
     def test_L13_dangling(self):
         outcome = self.run_sh("ln -s nowhere l", outputs=["l"])

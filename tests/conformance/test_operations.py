@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 
 from bjtest import client as c
-from bjtest import proc
+from bjtest import env, proc
 from bjtest.case import Case
 from bjtest.server import Server, ServerError
 from bjtest.stubs import lro_pb, re_pb
@@ -52,6 +52,7 @@ class Stages(Case):
         self.assert_ran(client.finish(first), 124)
 
     def test_cached_result_is_one_done_operation(self):
+        self.client.wait_caching()
         action = self.client.sh("true")
         self.assert_ran(self.client.execute(action))
         outcome = self.assert_ran(self.client.execute(action))
@@ -439,25 +440,29 @@ class Restart(Case):
 
     def test_killed_in_every_state(self):
         """The server stops itself as an action enters a state; kill -9 there; a restart gives the right result."""
-        store = None
+        store = env.fresh_dir("states")
         for state in ("fetch", "derive", "layout", "run", "collect", "report", "done"):
             with self.subTest(state=state):
                 server = Server(store=store, environ={"PATH": "/usr/bin:/bin", "BJ_TEST_STOP_IN": state})
-                self.addCleanup(server.kill)
-                store = server.start().store
-                client = self.new_client(server)
-                data = os.urandom(1000)
-                action = client.sh("mkdir o; cat in in > o/f; chmod 555 o; echo > lost", inputs={"in": data}, outputs=["o"])
-                call = client.start(action)
-                self.assertTrue(proc.wait_until(lambda server=server: proc.is_stopped(server.pid), 20),
-                                "never stopped in state " + state)
-                server.kill()
-                call.cancel()
-                server.environ = {"PATH": "/usr/bin:/bin"}
-                client = self.new_client(server.start())
-                outcome = self.assert_ran(client.execute(action))
-                self.assertEqual({"f": data * 2}, outcome.dir("o"))
-                server.stop()
+                try:
+                    self.kill_in_state(server)
+                finally:
+                    server.kill()
+
+    def kill_in_state(self, server):
+        client = self.new_client(server.start())
+        data = os.urandom(1000)
+        action = client.sh("mkdir o; cat in in > o/f; chmod 555 o; echo > lost",
+                           inputs={"in": data}, outputs=["o"])
+        call = client.start(action)
+        self.assertTrue(proc.wait_until(lambda: proc.is_stopped(server.pid), 20), "never stopped")
+        server.kill()
+        call.cancel()
+        server.environ = {"PATH": "/usr/bin:/bin"}
+        client = self.new_client(server.start())
+        outcome = self.assert_ran(client.execute(action))
+        self.assertEqual({"f": data * 2}, outcome.dir("o"))
+        server.stop()
 
     def test_blobs_survive_a_kill(self):
         """What was acknowledged is there; what was half written is not."""

@@ -9,6 +9,7 @@ ExecuteResponse.status, so both are folded into Outcome.code; Outcome.via says w
 
 import os
 import re
+import time
 import uuid
 
 import grpc
@@ -450,6 +451,17 @@ class Client:
     def run(self, script, **fields):
         """sh() and execute()."""
         return self.execute(self.sh(script, **fields))
+
+    def wait_caching(self, seconds=60):
+        """Until results are cached: a server first has to know which toolchain it has."""
+        deadline = time.monotonic() + seconds
+        while True:
+            action = self.sh("true")
+            self.execute(action)
+            if self.execute(action).response.cached_result:
+                return
+            if time.monotonic() > deadline:
+                raise AssertionError("nothing is cached %d s after the start" % seconds)
 
     def first_op(self, call, stage=None):
         """[Operations] of @call up to the first one, or the first in @stage."""
