@@ -15,7 +15,7 @@ struct bj_jail_failure;
 /** Exit statuses; a subcommand may have further ones, its help says so. */
 enum { BJ_EXIT_OK = 0, BJ_EXIT_FAILED = 1, BJ_EXIT_USAGE = 2 };
 
-extern const struct bj_command bj_serve_command, bj_explain_command;
+extern const struct bj_command bj_serve_command, bj_probe_command, bj_explain_command;
 
 /** How this program was started, for what stands beside it. Set by bj_cli_main(). */
 const char *bj_cli_argv0(void);

@@ -18,6 +18,7 @@ enum { HELP_MAX_BYTES = 64 << 10, SHOWN_MAX_BYTES = 4096 };
 
 static const struct bj_command *const commands[] = {
 	&bj_serve_command,
+	&bj_probe_command,
 	&bj_explain_command,
 };
 
