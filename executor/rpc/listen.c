@@ -163,7 +163,7 @@ static bool split_address(const char *addr, char *host, uint64_t *out_port)
 	if (!colon || !bj_str_to_u64(bj_str_of(colon + 1), out_port) || *out_port > UINT16_MAX)
 		return false;
 	struct bj_str name = bj_str_n(addr, (size_t)(colon - addr));
-	if (name.len >= 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']')
+	if (name.len > 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']')
 		name = bj_str_sub(name, 1, name.len - 1);
 	else if (bj_str_find(name, ':', 0) < name.len)
 		return false; /* a bare IPv6 address is ambiguous */
@@ -246,10 +246,12 @@ static int resolve(const char *addr, const char *host, struct addrinfo **out_lis
 		   struct bj_err *err)
 {
 	bool is_local = strcasecmp(host, "localhost") == 0;
+	bool is_literal = addr[0] == '[';
 	const struct addrinfo hints = {
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_NUMERICSERV | (is_local ? 0 : AI_PASSIVE),
+		.ai_flags = AI_NUMERICSERV | (is_local ? 0 : AI_PASSIVE) |
+			    (is_literal ? AI_NUMERICHOST : 0),
 	};
 	int rc = getaddrinfo(*host && !is_local ? host : NULL, "0", &hints, out_list);
 	if (rc == 0)

@@ -51,8 +51,11 @@ static void raise_descriptor_limit(void)
 		bj_warn("rpc: descriptor limit not raised: %m");
 }
 
+static atomic_uint n_inits;
+
 void bj_rpc_init(void)
 {
+	atomic_fetch_add(&n_inits, 1);
 	gpr_set_log_function(log_core);
 	raise_descriptor_limit();
 	grpc_init();
@@ -68,6 +71,8 @@ void bj_rpc_deinit(void)
 	const struct timespec nap = { .tv_nsec = (long)BJ_NS_PER_MS };
 	uint64_t until_ns = bj_deadline_ns(MAX_DEINIT_NS);
 	grpc_shutdown_blocking();
+	if (atomic_fetch_sub(&n_inits, 1) > 1)
+		return;
 	while (grpc_is_initialized() && bj_now_ns() < until_ns)
 		(void)nanosleep(&nap, NULL); /* a shorter nap does no harm */
 	if (grpc_is_initialized())

@@ -40,9 +40,9 @@ struct bj_rpc_server;
 struct bj_rpc_channel;
 struct bj_rpc_call;
 
-/** Log function, and RLIMIT_NOFILE raised to its hard limit (one remedy for CVE-2023-4785). Once a process at a time. */
+/** Log function, and RLIMIT_NOFILE raised to its hard limit (one remedy for CVE-2023-4785). Pairs may nest. */
 void bj_rpc_init(void);
-/** After every loop has stopped. When it returns, the destroy functions of all slices have run. */
+/** After every loop has stopped. When the last one returns, the destroy functions of all slices have run. */
 void bj_rpc_deinit(void);
 
 /** Status text (percent-encoded) and details (base64) together: what clients that keep the usual limit of 8 KiB can take. */

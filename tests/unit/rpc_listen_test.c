@@ -81,10 +81,11 @@ static int try_listen(const char *addr, char *text, size_t text_size)
 static void bad_addresses_are_refused(void **state)
 {
 	(void)state;
+	/* No names here: looking one up may take long. */
 	static const char *const bad[] = {
-		"",	   "localhost",	     "127.0.0.1", "127.0.0.1:",	   "127.0.0.1:-1",
-		":65536",  "127.0.0.1:http", "::1:80",	  "[::1",	   "300.1.2.3:80",
-		"[zz]:80", "unix:",	     "a b:80",	  "127.0.0.1:080", "unix-abstract:x",
+		"",	   "localhost",	     "127.0.0.1",     "127.0.0.1:",	 "127.0.0.1:-1",
+		":65536",  "127.0.0.1:http", "127.0.0.1:080", "::1:80",		 "[::1",
+		"[zz]:80", "[]:80",	     "unix:",	      "unix-abstract:x",
 	};
 	for (size_t i = 0; i < BJ_ARRAY_LEN(bad); i++)
 		if (try_listen(bad[i], NULL, 0) != -BJ_INVALID_ARGUMENT)
