@@ -93,6 +93,45 @@ uint64_t bj_host_memory_bytes(void)
 	return BJ_MIN(bytes, cgroup_bytes());
 }
 
+/* A number and the blanks around it off the front of @rest. */
+static bool cut_number(struct bj_str *rest, uint64_t *out)
+{
+	size_t start = 0, end;
+	while (start < rest->len && rest->ptr[start] == ' ')
+		start++;
+	end = bj_str_find(*rest, ' ', start);
+	bool ok = bj_str_to_u64(bj_str_sub(*rest, start, end), out);
+	*rest = bj_str_sub(*rest, end, rest->len);
+	return ok;
+}
+
+/* "INSIDE OUTSIDE COUNT" lines. A range that is made of several lines is not looked for: nobody makes such maps. */
+static bool map_holds(const char *path, uint64_t first, uint64_t n)
+{
+	struct bj_buf buf = BJ_BUF_INIT(SMALL_FILE_BYTES);
+	struct bj_err ignored = BJ_ERR_NULL;
+	bool holds = false;
+
+	if (bj_file_read_all(AT_FDCWD, path, &buf, &ignored) == 0) {
+		struct bj_str rest = bj_buf_str(&buf);
+		while (rest.len && !holds) {
+			struct bj_str line = bj_str_cut(&rest, '\n');
+			uint64_t inside, outside, count;
+			holds = cut_number(&line, &inside) && cut_number(&line, &outside) &&
+				cut_number(&line, &count) && first >= inside && n <= count &&
+				first - inside <= count - n;
+		}
+	}
+	bj_buf_deinit(&buf);
+	return holds;
+}
+
+bool bj_host_has_ids(uint64_t first, uint64_t n)
+{
+	return map_holds("/proc/self/uid_map", first, n) &&
+	       map_holds("/proc/self/gid_map", first, n);
+}
+
 struct bj_str bj_host_name(struct bj_arena *arena)
 {
 	struct utsname name;

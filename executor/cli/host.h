@@ -19,6 +19,10 @@
 uint64_t bj_host_cpus(void);
 /** Physical memory, or the limit of our cgroup (v2) when that is smaller. */
 uint64_t bj_host_memory_bytes(void);
+/**
+ * bj_host_has_ids() - users and groups @first to @first + @n - 1 exist in our user namespace. In a container they may not.
+ */
+bool bj_host_has_ids(uint64_t first, uint64_t n);
 /** As uname(2) says; "localhost" if it says nothing. */
 struct bj_str bj_host_name(struct bj_arena *arena);
 

@@ -9,7 +9,8 @@
  * and this one lives as long as the process. At the end the server waits for running calls, which need the engine; the engine's end
  * tells its waiters; jobs on the pool may still hold calls, whose loop must be there until the pool is empty.
  *
- * Signals are blocked from the first line and taken by sigwait(): no handler runs anywhere.
+ * Signals are blocked from the first line and taken by sigwait(), no handler runs anywhere: first on the main thread; while that
+ * one drains the server, on a thread that hurries it at the next signal.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -210,7 +211,8 @@ static int write_port(const struct serve *s, struct bj_err *err)
 static void wait_fingerprint(const struct serve *s)
 {
 	if (!bj_runner_wait_fingerprint(s->runner, bj_deadline_ns(3 * BJ_NS_PER_SEC)))
-		bj_info("serve: the toolchain's fingerprint is still being taken, results are not cached yet");
+		bj_info("serve: the toolchain's fingerprint is still being taken, results are not "
+			"cached yet");
 }
 
 static int serve_open(struct serve *s, struct bj_err *err)
@@ -237,9 +239,9 @@ static int serve_open(struct serve *s, struct bj_err *err)
 
 /* ---- unmaking; each accepts what was never made ---- */
 
-static void serve_close(struct serve *s, uint64_t grace_ms)
+static void serve_close(struct serve *s)
 {
-	bj_rpc_server_stop(s->server, grace_ms);
+	bj_rpc_server_stop(s->server, 0);
 	bj_engine_free(s->engine);
 	bj_pool_free(s->pool);
 	bj_rpc_loop_stop(s->loop);
@@ -289,6 +291,36 @@ static int wait_signal(const sigset_t *taken)
 	return number;
 }
 
+struct hurrier {
+	struct bj_rpc_server *server;
+	sigset_t taken;
+	unsigned long thread;
+};
+
+/* SIGHUP comes from the main thread itself when there is nothing left to hurry; coming from outside it ends the grace as well. */
+static void *hurry_main(void *arg)
+{
+	struct hurrier *h = arg;
+	(void)wait_signal(&h->taken);
+	bj_rpc_server_hurry(h->server);
+	return NULL;
+}
+
+/* Waits for running calls; a second signal ends the wait. */
+static void drain(struct serve *s, const sigset_t *taken, uint64_t grace_ms)
+{
+	struct hurrier h = { .server = s->server, .taken = *taken };
+	struct bj_err err = BJ_ERR_NULL;
+	bool can_hurry = bj_thread_start("bj-signals", hurry_main, &h, &h.thread, &err) == 0;
+
+	bj_rpc_server_drain(s->server, grace_ms);
+	if (!can_hurry)
+		return;
+	(void)pthread_kill((pthread_t)h.thread,
+			   SIGHUP); /* pending for a thread that has ended already: no harm */
+	(void)pthread_join((pthread_t)h.thread, NULL); /* ours, joined once */
+}
+
 static int refuse(const struct bj_command *command, const struct serve *s, const struct bj_err *err)
 {
 	if (!s->failure.step[0])
@@ -308,14 +340,15 @@ static int serve(const struct bj_command *command, const struct bj_serve_options
 	struct bj_err err = BJ_ERR_NULL;
 
 	if (serve_open(&s, &err) < 0) {
-		serve_close(&s, 0);
+		serve_close(&s);
 		return refuse(command, &s, &err);
 	}
 	log_ready(&s);
 	int number = wait_signal(taken);
 	bj_info("serve: stopping signal=%s grace_seconds=%" PRIu64, sigabbrev_np(number),
 		options->config.stop_grace_seconds);
-	serve_close(&s, options->config.stop_grace_seconds * 1000);
+	drain(&s, taken, options->config.stop_grace_seconds * 1000);
+	serve_close(&s);
 	bj_info("serve: stopped");
 	return BJ_EXIT_OK;
 }

@@ -149,6 +149,22 @@ static int complete_bytes(struct bj_config *config, struct bj_err *err)
 	return 0;
 }
 
+/* Only root gives each slot a user of its own; without one, every action would fail later. */
+static int check_slot_ids(const struct bj_config *config, struct bj_err *err)
+{
+	uint64_t first = config->first_slot_uid, n = config->n_slots;
+
+	if (geteuid() != 0 || bj_host_has_ids(first, n))
+		return 0;
+	return bj_err_set(
+		err, BJ_FAILED_PRECONDITION,
+		"users and groups %" PRIu64 " to %" PRIu64
+		", one for each slot, do not exist in this "
+		"user namespace (/proc/self/uid_map, gid_map): set firstSlotUid, or start it as "
+		"an ordinary user",
+		first, first + n - 1);
+}
+
 static int complete_numbers(struct bj_config *config, struct bj_err *err)
 {
 	if (!config->n_slots)
@@ -158,7 +174,8 @@ static int complete_numbers(struct bj_config *config, struct bj_err *err)
 				  "defaultTimeoutSeconds %" PRIu64
 				  " is more than maxTimeoutSeconds %" PRIu64,
 				  config->default_timeout_seconds, config->max_timeout_seconds);
-	return complete_bytes(config, err);
+	int r = check_slot_ids(config, err);
+	return r < 0 ? r : complete_bytes(config, err);
 }
 
 static int complete(struct bj_config *config, bool insecure, struct bj_arena *arena,

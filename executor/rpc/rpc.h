@@ -124,6 +124,11 @@ BJ_MUST_USE int bj_rpc_server_start(struct bj_rpc_server *server, struct bj_err 
  * bj_rpc_server_hurry() [any thread, before stop has returned] ends the grace early.
  */
 void bj_rpc_server_stop(struct bj_rpc_server *server, uint64_t grace_ms);
+/**
+ * All of bj_rpc_server_stop() but the freeing, which the stop afterwards does at once: who lets another thread hurry needs the
+ * server to be there until that thread is known to be done.
+ */
+void bj_rpc_server_drain(struct bj_rpc_server *server, uint64_t grace_ms);
 void bj_rpc_server_hurry(struct bj_rpc_server *server);
 
 /* ---- client ---- */

@@ -379,13 +379,18 @@ static void shut_down(struct bj_rpc_server *server, uint64_t grace_ms)
 	wait_done(server);
 }
 
+void bj_rpc_server_drain(struct bj_rpc_server *server, uint64_t grace_ms)
+{
+	bj_rpc_acceptor_free(BJ_STEAL_PTR(server->acceptor));
+	if (server->slots && !server->is_down)
+		shut_down(server, grace_ms);
+}
+
 void bj_rpc_server_stop(struct bj_rpc_server *server, uint64_t grace_ms)
 {
 	if (!server)
 		return;
-	bj_rpc_acceptor_free(BJ_STEAL_PTR(server->acceptor));
-	if (server->slots)
-		shut_down(server, grace_ms);
+	bj_rpc_server_drain(server, grace_ms);
 	server_free(server);
 }
 
