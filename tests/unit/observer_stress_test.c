@@ -27,6 +27,7 @@
 #include "executor/base/clock.h"
 #include "executor/base/fd.h"
 #include "executor/base/macros.h"
+#include "executor/jail/observer-internal.h"
 #include "tests/unit/observer-harness.h"
 
 static struct observed run;
@@ -389,6 +390,95 @@ static void names_of_the_caller(void **state)
 	assert_string_equal(run.seen[i].comm, "cat");
 }
 
+/* ---- arguments without sense ---- */
+
+enum { N_RANDOM_CALLS = 40000, RANDOM_BYTES = 8192 };
+
+/*
+ * Names that stay below the working directory, addresses, structures: every pointer may be any of them, or end in a hole, or be none. No
+ * byte makes a path absolute or climb, so that the calls that do succeed do no harm.
+ */
+static void fill_random(char *bytes, size_t n, unsigned int *seed)
+{
+	static const char alphabet[] = "abcdefgh\0\0\1\2\12\xff\xc3\xa9 #!-~";
+
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = alphabet[(size_t)rand_r(seed) % sizeof(alphabet)];
+}
+
+static long random_argument(char *bytes, unsigned int *seed)
+{
+	static const long plain[] = { 0,
+				      1,
+				      -1,
+				      AT_FDCWD,
+				      3,
+				      7,
+				      16,
+				      24,
+				      128,
+				      4096,
+				      AT_EMPTY_PATH,
+				      AT_SYMLINK_NOFOLLOW,
+				      0x7fffffff };
+	unsigned int choice = (unsigned int)rand_r(seed) % 8;
+
+	if (choice < 3)
+		return plain[(size_t)rand_r(seed) % BJ_ARRAY_LEN(plain)];
+	if (choice == 3)
+		return rand_r(seed);
+	if (choice == 4) /* near the end of what is mapped */
+		return (long)(uintptr_t)(bytes + RANDOM_BYTES - rand_r(seed) % 64);
+	return (long)(uintptr_t)(bytes + rand_r(seed) % RANDOM_BYTES);
+}
+
+static int random_calls(void *arg)
+{
+	unsigned int seed = 20261130;
+	char *bytes = mmap(NULL, RANDOM_BYTES * 2, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)arg;
+	if (bytes == MAP_FAILED || munmap(bytes + RANDOM_BYTES, RANDOM_BYTES) != 0 ||
+	    chdir(base) != 0)
+		return 1;
+	(void)syscall(SYS_close_range, 0, ~0U, 0);
+	for (int i = 0; i < N_RANDOM_CALLS; i++) {
+		const struct bj_call *call = &bj_calls[(size_t)rand_r(&seed) % bj_n_calls];
+		long args[6];
+#if defined(__x86_64__)
+		int nr = call->nr[BJ_ARCH_X86_64];
+#else
+		int nr = call->nr[BJ_ARCH_AARCH64];
+#endif
+
+		if (call->shape == BJ_SHAPE_DENY || call->op == BJ_OP_CHDIR || nr < 0)
+			continue;
+		if (i % 16 == 0)
+			fill_random(bytes, RANDOM_BYTES, &seed);
+		for (int n = 0; n < 6; n++)
+			args[n] = random_argument(bytes, &seed);
+		(void)syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
+	}
+	return 0;
+}
+
+static void arguments_without_sense(void **state)
+{
+	(void)state;
+	assert_int_equal(chmod(base, 0777), 0);
+	start(BJ_OBSERVE_STRICT);
+	run.uid = geteuid() == 0 ? 65534 : 0;
+	observe(&run, random_calls, NULL);
+	assert_int_equal(exit_code(), 0);
+	assert_in_range(run.n_seen, 1000, SIZE_MAX);
+	assert_in_range(run.stats.n_notifications, N_RANDOM_CALLS / 4, N_RANDOM_CALLS);
+	for (size_t i = 0; i < run.n_seen && i < MAX_SEEN; i++)
+		if (run.seen[i].path[0] != '\0' &&
+		    strncmp(run.seen[i].path, base, strlen(base)) != 0)
+			fail_msg("%s", run.seen[i].path);
+}
+
 /* ---- the end of the supervisor ---- */
 
 static int open_until_nobody_listens(void *arg)
@@ -428,6 +518,7 @@ int main(void)
 		cmocka_unit_test(calls_of_many_threads),
 		cmocka_unit_test(the_child_of_vfork),
 		cmocka_unit_test(names_of_the_caller),
+		cmocka_unit_test(arguments_without_sense),
 		cmocka_unit_test(the_supervisor_ends),
 	};
 
