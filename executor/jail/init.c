@@ -26,6 +26,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "executor/base/clock.h"
@@ -53,6 +54,12 @@ BJ_NORETURN static void give_up(const struct bj_init *in, const struct bj_wire_f
 }
 
 /* ---- mounts ---- */
+
+/*
+ * Nothing in /proc is masked by further mounts, which cost 20 us each: what containers hide there is closed to us by other means. We are not root
+ * of any namespace that owns a sysctl, so that /proc/sys is read-only for the action (but for the limits of its own ipc
+ * namespace in the userns profile); kcore, kmsg, sysrq-trigger, keys and the like ask for the host's root or a capability.
+ */
 
 static int mount_proc(bool proc_below, struct bj_wire_failed *failed)
 {
@@ -163,16 +170,39 @@ static const char *find_path(char *const *envp)
 	return NULL;
 }
 
+/**
+ * Returns only to fail. ETXTBSY (L45) means that somebody holds the file open for writing, and it cannot be the action, of which nothing runs
+ * yet. Nor is it an executor that writes inputs: it closes them first, and never forks. But while it starts another
+ * zygote its descriptors exist twice, from the vfork to the exec, and one of them may be of this input. So it is a matter of
+ * microseconds, and the bound is generous.
+ */
+static int try_exec(const char *path, char *const *argv, char *const *envp)
+{
+	enum { TRIES = 500 };
+	static const struct timespec pause = { .tv_nsec = 1000 * 1000 };
+	for (int i = 0; i < TRIES; i++) {
+		(void)execve(path, argv, envp);
+		if (errno != ETXTBSY)
+			break;
+		(void)nanosleep(&pause, NULL); /* cut short is fine */
+	}
+	return errno;
+}
+
+/** A failure after which the next entry of PATH is tried. */
+static bool is_elsewhere(int e)
+{
+	return e == ENOENT || e == ENOTDIR || e == ESTALE || e == ENODEV || e == ETIMEDOUT;
+}
+
 /** As execvpe, without its fall-back to a shell. Return: the errno that describes the failure best. */
 static int exec_search(char *const *argv, char *const *envp)
 {
 	const char *name = argv[0], *path = find_path(envp);
 	if (name[0] == '\0')
 		return ENOENT;
-	if (strchr(name, '/')) {
-		(void)execve(name, argv, envp); /* returns only to fail */
-		return errno;
-	}
+	if (strchr(name, '/'))
+		return try_exec(name, argv, envp);
 	size_t name_len = strlen(name);
 	int best = ENOENT;
 	while (path) {
@@ -183,12 +213,11 @@ static int exec_search(char *const *argv, char *const *envp)
 			full[len] = '/';
 			memcpy(full + len + (len > 0), name,
 			       name_len + 1); /* an empty entry is the working directory */
-			(void)execve(full, argv, envp);
-			if (errno == EACCES)
+			int e = try_exec(full, argv, envp);
+			if (e == EACCES)
 				best = EACCES;
-			else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE &&
-				 errno != ENODEV && errno != ETIMEDOUT)
-				return errno;
+			else if (!is_elsewhere(e))
+				return e;
 		}
 		path = path[len] == ':' ? path + len + 1 : NULL;
 	}

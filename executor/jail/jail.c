@@ -28,6 +28,9 @@ static int spawn_actions(posix_spawn_file_actions_t *actions, int sock)
 		r = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(actions, sock, ZYGOTE_FD);
+	if (r ==
+	    0) /* at once, not at exec: meanwhile a copy of a descriptor for writing makes its file "busy" for others */
+		r = posix_spawn_file_actions_addclosefrom_np(actions, ZYGOTE_FD + 1);
 	return r;
 }
 

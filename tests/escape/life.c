@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -430,6 +431,33 @@ static void test_thread_ends(void)
 	}
 }
 
+static void *close_soon(void *arg)
+{
+	(void)usleep(100000);
+	(void)close(*(int *)arg);
+	return NULL;
+}
+
+static void test_executable_held_open(void)
+{
+	/* L45: somebody still has the executable open for writing when the action starts */
+	struct action a = { .argv = { "./x" }, .inputs = { { "x", "#!/bin/sh\nexit 7\n", true } } };
+	char dir[320], path[400];
+	action_lay_out(&slot, &a, dir, sizeof(dir));
+	(void)snprintf(path, sizeof(path), "%s/lower/x", dir);
+	CHECK(chmod(path, 0755) == 0);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, close_soon, &fd) == 0);
+	struct outcome o;
+	action_execute(&slot, &a, dir, &o);
+	(void)pthread_join(thread, NULL);
+	CHECK(ran(&o) && o.result.end == BJ_END_EXITED && o.result.exit_code == 7);
+	outcome_free(&o);
+	action_remove(dir);
+}
+
 static void test_many_executables(void)
 {
 	/* L45: distinct executables, fresh each time, two slots at once: no ETXTBSY */
@@ -460,6 +488,7 @@ const struct test life_tests[] = {
 	TEST_CASE(executor_killed),
 	TEST_CASE(executor_killed_nobody_left),
 	TEST_CASE(thread_ends),
+	TEST_CASE(executable_held_open),
 	TEST_CASE(many_executables),
 	{ NULL, NULL },
 };
