@@ -133,8 +133,9 @@ int bj_cache_put(struct bj_store *store, struct bj_str instance, const struct bj
 	Belljar__V1__CacheEntry pb = BELLJAR__V1__CACHE_ENTRY__INIT;
 	struct bj_str result = bj_pb_pack(arena, &entry->result->base);
 	char *fingerprint = bj_str_dup(arena, entry->fingerprint);
+	char *message = bj_str_dup(arena, entry->message);
 
-	if (!result.ptr || !fingerprint)
+	if (!result.ptr || !fingerprint || !message)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for a cache entry");
 	if (result.len == 0)
 		return bj_err_set(
@@ -144,6 +145,7 @@ int bj_cache_put(struct bj_store *store, struct bj_str instance, const struct bj
 	pb.origin = (Belljar__V1__CacheEntry__Origin)entry->origin;
 	pb.toolchain_fingerprint = fingerprint;
 	pb.counts_as_violation = entry->counts_as_violation;
+	pb.message = message;
 	struct bj_str packed = bj_pb_pack(arena, &pb.base);
 
 	if (!packed.ptr)
@@ -175,6 +177,7 @@ static bool parse_entry(struct bj_str value, struct bj_arena *arena, struct bj_c
 		.origin = (enum bj_cache_origin)pb->origin,
 		.fingerprint = bj_str_of(pb->toolchain_fingerprint),
 		.counts_as_violation = pb->counts_as_violation,
+		.message = bj_str_of(pb->message),
 	};
 	return true;
 }

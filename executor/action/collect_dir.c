@@ -159,6 +159,13 @@ static int add_file_node(struct walk *w, struct level *l, char *name, mode_t mod
 	return node->digest ? 0 : no_memory(w);
 }
 
+static struct bj_str child_path(struct walk *w, const struct level *l, const char *name)
+{
+	const char *path = bj_arena_printf(w->c->arena, "%.*s/%s", BJ_STR_FMT(l->path), name);
+
+	return bj_str_of(path ? path : name);
+}
+
 static int add_symlink_node(struct walk *w, struct level *l, char *name)
 {
 	re_symlink_node *node = BJ_ARENA_NEW(w->c->arena, re_symlink_node);
@@ -167,7 +174,7 @@ static int add_symlink_node(struct walk *w, struct level *l, char *name)
 	if (fd < 0)
 		return bj_err_errno(w->err, errno, "open the symlink \"%s\" of an output directory",
 				    name);
-	char *target = collect_readlink(w->c->arena, fd, bj_str_of(name), w->err);
+	char *target = collect_readlink(w->c->arena, fd, child_path(w, l, name), w->err);
 
 	if (!target)
 		return -(int)w->err->code;
@@ -178,13 +185,6 @@ static int add_symlink_node(struct walk *w, struct level *l, char *name)
 	node->target = target;
 	l->dir.symlinks[l->dir.n_symlinks++] = node;
 	return 0;
-}
-
-static struct bj_str child_path(struct walk *w, const struct level *l, const char *name)
-{
-	const char *path = bj_arena_printf(w->c->arena, "%.*s/%s", BJ_STR_FMT(l->path), name);
-
-	return bj_str_of(path ? path : name);
 }
 
 static int enter_child(struct walk *w, struct level *l, char *name)
