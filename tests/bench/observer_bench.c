@@ -84,7 +84,9 @@ static void attempt(void *ctx, const struct bj_attempt *a)
 
 static void supervise(int listener, enum bj_observe level)
 {
-	static const struct bj_observer_hooks hooks = { NULL, classify, touched, attempt };
+	static const struct bj_observer_hooks hooks = { .classify = classify,
+							.touched = touched,
+							.attempt = attempt };
 	struct bj_err err = BJ_ERR_NULL;
 	struct bj_observer *observer;
 	int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
