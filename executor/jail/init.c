@@ -26,7 +26,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "executor/base/clock.h"
@@ -170,39 +169,26 @@ static const char *find_path(char *const *envp)
 	return NULL;
 }
 
-/**
- * Returns only to fail. ETXTBSY (L45) means that somebody holds the file open for writing, and it cannot be the action, of which nothing runs
- * yet. Nor is it an executor that writes inputs: it closes them first, and never forks. But while it starts another
- * zygote its descriptors exist twice, from the vfork to the exec, and one of them may be of this input. So it is a matter of
- * microseconds, and the bound is generous.
- */
-static int try_exec(const char *path, char *const *argv, char *const *envp)
-{
-	enum { TRIES = 500 };
-	static const struct timespec pause = { .tv_nsec = 1000 * 1000 };
-	for (int i = 0; i < TRIES; i++) {
-		(void)execve(path, argv, envp);
-		if (errno != ETXTBSY)
-			break;
-		(void)nanosleep(&pause, NULL); /* cut short is fine */
-	}
-	return errno;
-}
-
 /** A failure after which the next entry of PATH is tried. */
 static bool is_elsewhere(int e)
 {
 	return e == ENOENT || e == ENOTDIR || e == ESTALE || e == ENODEV || e == ETIMEDOUT;
 }
 
-/** As execvpe, without its fall-back to a shell. Return: the errno that describes the failure best. */
+/**
+ * As execvpe, without its fall-back to a shell. ETXTBSY (L45) cannot be: no process of the action is there yet, and an overlay counts its own writers,
+ * not those of the file below, should somebody on the executor's side still have it open.
+ * Return: the errno that describes the failure best.
+ */
 static int exec_search(char *const *argv, char *const *envp)
 {
 	const char *name = argv[0], *path = find_path(envp);
 	if (name[0] == '\0')
 		return ENOENT;
-	if (strchr(name, '/'))
-		return try_exec(name, argv, envp);
+	if (strchr(name, '/')) {
+		(void)execve(name, argv, envp); /* returns only to fail */
+		return errno;
+	}
 	size_t name_len = strlen(name);
 	int best = ENOENT;
 	while (path) {
@@ -213,11 +199,11 @@ static int exec_search(char *const *argv, char *const *envp)
 			full[len] = '/';
 			memcpy(full + len + (len > 0), name,
 			       name_len + 1); /* an empty entry is the working directory */
-			int e = try_exec(full, argv, envp);
-			if (e == EACCES)
+			(void)execve(full, argv, envp);
+			if (errno == EACCES)
 				best = EACCES;
-			else if (!is_elsewhere(e))
-				return e;
+			else if (!is_elsewhere(errno))
+				return errno;
 		}
 		path = path[len] == ':' ? path + len + 1 : NULL;
 	}
