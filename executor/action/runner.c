@@ -187,3 +187,17 @@ bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns)
 {
 	return bj_fingerprint_wait(runner->fingerprint, deadline_ns);
 }
+
+bool bj_runner_fails_violations(struct bj_runner *runner, const struct bj_digest *digest,
+				struct bj_arena *arena)
+{
+	struct bj_err ignored = BJ_ERR_NULL;
+	struct bjp_settings settings = runner->opts.settings;
+	re_action *action;
+
+	/* An Action that is gone, or whose platform is refused today, is judged by the operator's settings alone. */
+	if (fetch_action(runner->opts.store, digest, arena, &action, &ignored) == 0 &&
+	    derive_settings(runner, action, NULL, arena, &settings, &ignored) < 0)
+		settings = runner->opts.settings;
+	return settings.on_violation == BJP_ON_VIOLATION_FAIL;
+}

@@ -51,6 +51,11 @@ void bj_runner_free(struct bj_runner *runner);
  * The walk takes about a second on a warm machine. Return: known.
  */
 bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns);
+/**
+ * bj_runner_fails_violations() - would this action fail for a violation today? By the operator's settings and, when the Action and its
+ * Command are in the store, by their platform. Blocks on disk.
+ */
+bool bj_runner_fails_violations(struct bj_runner *runner, const struct bj_digest *action, struct bj_arena *arena);
 /** The ops with their ctx. */
 struct bj_runner_ops bj_runner_ops(struct bj_runner *runner);
 

@@ -179,8 +179,7 @@ static int open_server(struct serve *s, struct bj_err *err)
 		.engine = s->engine,
 		.reports = s->reports,
 		.pool = s->pool,
-		.fail_on_violation =
-			s->options->config.settings.on_violation == BJP_ON_VIOLATION_FAIL,
+		.runner = s->runner,
 	};
 	bj_rpc_init();
 	s->has_rpc = true;
@@ -372,6 +371,13 @@ static int run(const struct bj_command *command, int argc, char **argv)
 	return serve(command, &options, &arena, &taken);
 }
 
+static void help(struct bj_buf *out)
+{
+	(void)bj_buf_append_cstr(out,
+				 "\nKeys of the configuration file (nested ones with a dot):\n");
+	bj_config_help(out);
+}
+
 const struct bj_command bj_serve_command = {
 	.name = "serve",
 	.summary = "run actions for a Remote Execution client, with a cache in the same process",
@@ -383,5 +389,6 @@ const struct bj_command bj_serve_command = {
 		"configuration.\n",
 	.flags = bj_serve_flags,
 	.n_flags = BJ_SERVE_N_FLAGS,
+	.help = help,
 	.run = run,
 };

@@ -13,6 +13,7 @@
 
 #include "executor/action/engine.h"
 #include "executor/action/report.h"
+#include "executor/action/runner.h"
 #include "executor/base/pool.h"
 #include "executor/cas/store.h"
 #include "executor/rpc/rpc.h"
@@ -30,7 +31,7 @@ struct bj_services_opts {
 	struct bj_engine *engine;   /* NULL: a cache only; execution is not offered */
 	struct bj_reports *reports; /* NULL with engine NULL */
 	struct bj_pool *pool;
-	bool fail_on_violation; /* operator's onViolation is fail: GetActionResult serves no result that counts as one */
+	struct bj_runner *runner;   /* who knows whether a violation fails an action today; NULL with engine NULL */
 };
 
 struct bj_services {
