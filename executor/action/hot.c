@@ -193,7 +193,7 @@ static int write_file(struct bj_hot *hot, const struct bj_digest *digest, bool i
 		return r;
 	fd = openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return bj_err_errno(err, errno, "create \"%s\"", path);
+		return bj_err_errno(err, errno, "create \"%.300s\"", path);
 	r = fill(digest, blob_fd, fd, err);
 	if (r == BJ_HOT_E_MISSING)
 		bj_store_discard(hot->store, digest);
@@ -201,7 +201,7 @@ static int write_file(struct bj_hot *hot, const struct bj_digest *digest, bool i
 		r = set_mode_and_time(fd, is_executable, mtime_s, err);
 	if (r != 0)
 		(void)unlinkat(dir_fd, path, 0); /* half a file: nothing else to be done about it */
-	return r < 0 ? bj_err_wrap(err, "lay out \"%s\"", path) : r;
+	return r < 0 ? bj_err_wrap(err, "lay out \"%.300s\"", path) : r;
 }
 
 static int make_hot(struct bj_hot *hot, const struct bj_digest *digest, bool is_executable,
@@ -244,14 +244,14 @@ int bj_hot_link(struct bj_hot *hot, const struct bj_digest *digest, bool is_exec
 			int r = make_hot(hot, digest, is_executable, name, err);
 
 			if (r != 0)
-				return r < 0 ? bj_err_wrap(err, "lay out \"%s\"", path) : r;
+				return r < 0 ? bj_err_wrap(err, "lay out \"%.300s\"", path) : r;
 		}
 		if (linkat(hot->dir_fd, name, dir_fd, path, 0) == 0)
 			return 0;
 		if (errno == EMLINK)
 			break;
 		if (errno != ENOENT)
-			return bj_err_errno(err, errno, "link \"%s\"", path);
+			return bj_err_errno(err, errno, "link \"%.300s\"", path);
 	}
 	/* Too many links, or evicted again and again by other slots: a copy always works. */
 	return bj_hot_copy(hot, digest, is_executable, BJ_INPUT_MTIME, dir_fd, path, err);

@@ -1,41 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One private tree per action.
+ * The work area: what is in it from the start, and how trees leave it. layout_make.c fills one tree.
  *
- * lower/ gets the declared tree and is never written again; upper/ is the action's own layer and starts with the directories that must
- * exist for its outputs. Everything is made by one walk over the sorted entries, parents before children, relative to one descriptor.
+ * Removing a tree costs some microseconds a name. A small one goes at once, on the slot's thread; a larger one is renamed into trash/
+ * and left to the janitor, so that the slot takes its next action meanwhile. When the janitor is far behind, slots remove what they
+ * made themselves: otherwise the area would fill with what nobody needs.
  */
-#include "executor/action/layout.h"
+#include "executor/action/layout-internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "executor/action/hot.h"
 #include "executor/base/alloc.h"
 #include "executor/base/fd.h"
 #include "executor/base/log.h"
-#include "executor/base/map.h"
 #include "executor/base/pool.h"
 
-/* Up to so many entries a tree is removed at once; larger ones go to the janitor. */
-enum { INLINE_REMOVE_ENTRIES = 20 };
-
-struct bj_work {
-	struct bj_hot *hot;
-	int dir_fd; /* the work area */
-	atomic_ullong next_id;
-	atomic_ullong n_trash;
-	pthread_t janitor;
-	bool has_janitor;
-	pthread_mutex_t mu;
-	pthread_cond_t trash; /* something was thrown away, or stopping */
-	uint64_t n_waiting;   /* entries in trash/ not yet looked at */
-	bool is_stopping;
+enum {
+	INLINE_REMOVE_ENTRIES = 20, /* up to so many a tree is removed at once */
+	TRASH_MAX_WAITING = 256,    /* beyond it slots help themselves */
 };
 
 /* ---- janitor ---- */
@@ -44,7 +31,7 @@ struct bj_work {
 static void *janitor_main(void *arg)
 {
 	struct bj_work *work = arg;
-	unsigned long long next = 0;
+	uint64_t next = 0;
 
 	pthread_mutex_lock(&work->mu);
 	for (;;) {
@@ -52,33 +39,34 @@ static void *janitor_main(void *arg)
 			pthread_cond_wait(&work->trash, &work->mu);
 		if (work->is_stopping)
 			break; /* the tmpfs goes away with the process */
-		work->n_waiting--;
 		pthread_mutex_unlock(&work->mu);
 		char name[40];
 
-		(void)snprintf(name, sizeof(name), "trash/%llu", next++);
+		(void)snprintf(name, sizeof(name), "trash/%llu", (unsigned long long)next++);
 		int r = bj_remove_tree(work->dir_fd, name);
 
 		if (r < 0)
 			bj_warn("work: trash not removed name=%s error=\"%s\"", name, strerror(-r));
 		pthread_mutex_lock(&work->mu);
+		work->n_waiting--;
 	}
 	pthread_mutex_unlock(&work->mu);
 	return NULL;
 }
 
+/* Return: 0, or -errno; -EAGAIN when the janitor has enough to do. */
 static int throw_away(struct bj_work *work, const char *dir)
 {
 	char name[40];
+	int r = -EAGAIN;
 
 	pthread_mutex_lock(&work->mu);
-	unsigned long long id = atomic_load(&work->n_trash);
-
-	(void)snprintf(name, sizeof(name), "trash/%llu", id);
-	int r = renameat(work->dir_fd, dir, work->dir_fd, name) < 0 ? -errno : 0;
-
+	if (work->n_waiting < TRASH_MAX_WAITING) {
+		(void)snprintf(name, sizeof(name), "trash/%llu", (unsigned long long)work->n_trash);
+		r = renameat(work->dir_fd, dir, work->dir_fd, name) < 0 ? -errno : 0;
+	}
 	if (r == 0) {
-		atomic_store(&work->n_trash, id + 1);
+		work->n_trash++;
 		work->n_waiting++;
 		pthread_cond_signal(&work->trash);
 	}
@@ -92,7 +80,36 @@ static int make_dir(int dir_fd, const char *name, mode_t mode, struct bj_err *er
 {
 	if (mkdirat(dir_fd, name, mode) < 0 && errno != EEXIST)
 		return bj_err_errno(err, errno, "make \"%s\" in the work area", name);
+	if (fchmodat(dir_fd, name, mode, 0) < 0)
+		return bj_err_errno(err, errno, "set the mode of \"%s\" in the work area", name);
 	return 0;
+}
+
+/* There is no way to ask for the umask without setting it, and other threads make files. */
+static int find_umask(struct bj_work *work, struct bj_err *err)
+{
+	struct stat st;
+
+	if (mkdirat(work->dir_fd, "umask", 0777) < 0 ||
+	    fstatat(work->dir_fd, "umask", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    unlinkat(work->dir_fd, "umask", AT_REMOVEDIR) < 0)
+		return bj_err_errno(err, errno, "make a directory in the work area");
+	work->umask_bits = 0777 & ~st.st_mode;
+	return 0;
+}
+
+static int open_hot(struct bj_work *work, uint64_t hot_bytes, struct bj_store *store,
+		    struct bj_err *err)
+{
+	int fd = openat(work->dir_fd, "hot", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return bj_err_errno(err, errno, "open hot in the work area");
+	int r = bj_hot_new(fd, hot_bytes, store, &work->hot, err);
+
+	if (r < 0)
+		close(fd);
+	return r;
 }
 
 static int open_parts(struct bj_work *work, const char *dir, uint64_t hot_bytes,
@@ -103,24 +120,18 @@ static int open_parts(struct bj_work *work, const char *dir, uint64_t hot_bytes,
 	work->dir_fd = open(dir, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (work->dir_fd < 0)
 		return bj_err_errno(err, errno, "open the work area \"%s\"", dir);
-	int r = make_dir(work->dir_fd, "hot", 0711, err);
+	int r = find_umask(work, err);
 
+	if (r == 0)
+		r = make_dir(work->dir_fd, "hot", 0711, err);
 	if (r == 0)
 		r = make_dir(work->dir_fd, "actions", 0711, err);
 	if (r == 0)
 		r = make_dir(work->dir_fd, "trash", 0700, err);
-	if (r < 0)
-		return r;
-	int hot_fd = openat(work->dir_fd, "hot", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-
-	if (hot_fd < 0)
-		return bj_err_errno(err, errno, "open hot in the work area");
-	r = bj_hot_new(hot_fd, hot_bytes, store, &work->hot, err);
-	if (r < 0) {
-		close(hot_fd);
-		return r;
-	}
-	r = bj_thread_start("bj-janitor", janitor_main, work, &janitor, err);
+	if (r == 0)
+		r = open_hot(work, hot_bytes, store, err);
+	if (r == 0)
+		r = bj_thread_start("bj-janitor", janitor_main, work, &janitor, err);
 	if (r < 0)
 		return r;
 	work->janitor = janitor;
@@ -167,279 +178,31 @@ void bj_work_close(struct bj_work *work)
 	bj_free(work);
 }
 
-/* ---- one layout ---- */
+/* ---- the end of one tree ---- */
 
-struct making {
-	struct bj_work *work;
-	const struct bj_tree *tree;
-	struct bj_layout *layout;
-	uid_t uid;
-	gid_t gid;
-	bj_private_fn is_private; /* may be NULL */
-	void *ctx;
-	struct bj_map seen; /* digest and executable bit of the files laid out so far */
-	struct bj_arena *arena;
-	struct bj_missing missing;
-	size_t missing_cap;
-	int64_t n_twins; /* copies so far: each gets its own second */
-	struct bj_err *err;
-};
-
-static int give_to_slot(struct making *m, int dir_fd, const char *path)
+/* Nearly always empty. An action that filled them has more to remove than we would wait for. */
+static bool has_empty_scratch(struct bj_work *work, const struct bj_layout *layout)
 {
-	/* In the userns profile there is one uid, and it is ours. */
-	if (m->uid != 0 && fchownat(dir_fd, path, m->uid, m->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return bj_err_errno(m->err, errno, "give \"%s\" to the slot's uid", path);
-	return 0;
-}
-
-static int make_slot_dir(struct making *m, int dir_fd, const char *path, mode_t mode)
-{
-	if (mkdirat(dir_fd, path, mode) < 0)
-		return bj_err_errno(m->err, errno, "make the directory \"%s\"", path);
-	if (mode & 01000 && fchmodat(dir_fd, path, mode, 0) < 0)
-		return bj_err_errno(m->err, errno, "set the mode of \"%s\"", path);
-	return give_to_slot(m, dir_fd, path);
-}
-
-static int note_missing(struct making *m, const struct bj_digest *digest)
-{
-	for (size_t i = 0; i < m->missing.n_digests; i++)
-		if (bj_digest_eq(&m->missing.digests[i], digest))
-			return 0;
-	if (m->missing.n_digests == m->missing_cap) {
-		size_t cap = m->missing_cap ? 2 * m->missing_cap : 16;
-		struct bj_digest *list = BJ_ARENA_ARRAY(m->arena, struct bj_digest, cap);
-
-		if (!list)
-			return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
-					  "out of memory for the missing blobs");
-		if (m->missing.n_digests)
-			memcpy(list, m->missing.digests, m->missing.n_digests * sizeof(*list));
-		m->missing.digests = list;
-		m->missing_cap = cap;
-	}
-	m->missing.digests[m->missing.n_digests++] = *digest;
-	return 0;
-}
-
-/* An input that is an output as well: the action may write it in place, so it gets its own, and no other name shares it. */
-static int lay_private(struct making *m, const struct bj_tree_entry *e)
-{
-	int fd = m->layout->lower_fd;
-	int r = bj_hot_copy(m->work->hot, &e->digest, e->is_executable, BJ_INPUT_MTIME, fd,
-			    e->path.ptr, m->err);
-
-	if (r == BJ_HOT_E_MISSING)
-		return note_missing(m, &e->digest);
-	if (r < 0)
-		return r;
-	m->layout->n_copied++;
-	m->layout->n_copied_bytes += e->digest.size_bytes;
-	if (fchmodat(fd, e->path.ptr, e->is_executable ? 0755 : 0644, 0) < 0)
-		return bj_err_errno(m->err, errno, "set the mode of \"%s\"", e->path.ptr);
-	return give_to_slot(m, fd, e->path.ptr);
-}
-
-static int lay_file(struct making *m, const struct bj_tree_entry *e)
-{
-	if (m->is_private && m->is_private(m->ctx, e->path))
-		return lay_private(m, e);
-	char *key = bj_arena_memdup(m->arena, e->digest.hash, (size_t)e->digest.hash_len + 1);
-	void *twin = NULL;
-
-	if (!key)
-		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
-				  "out of memory for the input root");
-	key[e->digest.hash_len] = e->is_executable ? 'x' : '-';
-	if (!bj_map_put(&m->seen, bj_str_n(key, (size_t)e->digest.hash_len + 1),
-			(void *)(uintptr_t)e, &twin))
-		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
-				  "out of memory for the input root");
-	int r;
-
-	if (twin) {
-		r = bj_hot_copy(m->work->hot, &e->digest, e->is_executable,
-				BJ_INPUT_MTIME + ++m->n_twins, m->layout->lower_fd, e->path.ptr,
-				m->err);
-		m->layout->n_copied++;
-		m->layout->n_copied_bytes += e->digest.size_bytes;
-	} else {
-		r = bj_hot_link(m->work->hot, &e->digest, e->is_executable, m->layout->lower_fd,
-				e->path.ptr, m->err);
-		m->layout->n_linked++;
-	}
-	return r == BJ_HOT_E_MISSING ? note_missing(m, &e->digest) : r;
-}
-
-static int lay_symlink(struct making *m, const struct bj_tree_entry *e)
-{
-	char *target = bj_str_dup(m->arena, e->target);
-	struct timespec times[2] = { { .tv_sec = BJ_INPUT_MTIME }, { .tv_sec = BJ_INPUT_MTIME } };
-
-	if (!target)
-		return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
-				  "out of memory for the input root");
-	if (symlinkat(target, m->layout->lower_fd, e->path.ptr) < 0)
-		return bj_err_errno(m->err, errno, "make the symlink \"%s\"", e->path.ptr);
-	if (utimensat(m->layout->lower_fd, e->path.ptr, times, AT_SYMLINK_NOFOLLOW) < 0)
-		return bj_err_errno(m->err, errno, "set the time of \"%s\"", e->path.ptr);
-	return give_to_slot(m, m->layout->lower_fd, e->path.ptr);
-}
-
-static int lay_entry(struct making *m, const struct bj_tree_entry *e)
-{
-	switch (e->kind) {
-	case BJ_NODE_DIR:
-		return make_slot_dir(m, m->layout->lower_fd, e->path.ptr, 0755);
-	case BJ_NODE_FILE:
-		return lay_file(m, e);
-	default:
-		return lay_symlink(m, e);
-	}
-}
-
-/* Last, since making a child touches its parent. */
-static int set_dir_times(struct making *m)
-{
-	struct timespec times[2] = { { .tv_sec = BJ_INPUT_MTIME }, { .tv_sec = BJ_INPUT_MTIME } };
-
-	for (size_t i = 0; i < m->tree->n_entries; i++) {
-		const struct bj_tree_entry *e = &m->tree->entries[i];
-
-		if (e->kind == BJ_NODE_DIR &&
-		    utimensat(m->layout->lower_fd, e->path.ptr, times, 0) < 0)
-			return bj_err_errno(m->err, errno, "set the time of \"%s\"", e->path.ptr);
-	}
-	if (futimens(m->layout->lower_fd, times) < 0)
-		return bj_err_errno(m->err, errno, "set the time of the input root");
-	return 0;
-}
-
-/* One component chain of upper/. A symlink of the input tree on the way is left alone: the directory is where it leads. */
-static int make_output_parent(struct making *m, struct bj_str dir)
-{
-	for (size_t end = 0; end < dir.len;) {
-		end = bj_str_find(dir, '/', end + 1);
-		char *path = bj_str_dup(m->arena, bj_str_sub(dir, 0, end));
-		const struct bj_tree_entry *e = bj_tree_find(m->tree, bj_str_sub(dir, 0, end));
-
-		if (!path)
-			return bj_err_set(m->err, BJ_RESOURCE_EXHAUSTED,
-					  "out of memory for the output directories");
-		if (e && e->kind == BJ_NODE_SYMLINK)
-			return 0;
-		if (e && e->kind == BJ_NODE_FILE)
-			return bj_err_set(
-				m->err, BJ_FAILED_PRECONDITION,
-				"an output needs \"%s\" as a directory, but it is an input file",
-				path);
-		if (mkdirat(m->layout->upper_fd, path, 0755) < 0) {
-			if (errno == EEXIST)
-				continue;
-			return bj_err_errno(m->err, errno, "make the output directory \"%s\"",
-					    path);
-		}
-		int r = give_to_slot(m, m->layout->upper_fd, path);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static int make_skeleton(struct making *m)
-{
-	struct bj_layout *l = m->layout;
-	int fd = m->work->dir_fd;
-	int r = make_dir(fd, l->dir, 0711, m->err);
-
-	if (r == 0)
-		r = make_slot_dir(m, fd, l->lower, 0755);
-	if (r == 0)
-		r = make_slot_dir(m, fd, l->upper, 0755);
-	if (r == 0)
-		r = make_dir(fd, l->ovl, 0700, m->err);
-	if (r == 0)
-		r = make_slot_dir(m, fd, l->tmp, 01777);
-	if (r == 0)
-		r = make_slot_dir(m, fd, l->shm, 01777);
-	if (r < 0)
-		return r;
-	l->lower_fd = openat(fd, l->lower, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	l->upper_fd = openat(fd, l->upper, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (l->lower_fd < 0 || l->upper_fd < 0)
-		return bj_err_errno(m->err, errno, "open the input root");
-	return 0;
-}
-
-static int make_all(struct making *m, const struct bj_str *parents, size_t n_parents)
-{
-	int r = make_skeleton(m);
-
-	for (size_t i = 0; r == 0 && i < m->tree->n_entries; i++)
-		r = lay_entry(m, &m->tree->entries[i]);
-	if (r == 0 && m->missing.n_digests)
-		return BJ_LAYOUT_E_MISSING;
-	if (r == 0)
-		r = set_dir_times(m);
-	for (size_t i = 0; r == 0 && i < n_parents; i++)
-		r = make_output_parent(m, parents[i]);
-	return r;
-}
-
-static void name_parts(struct bj_layout *l, unsigned long long id)
-{
-	(void)snprintf(l->dir, sizeof(l->dir), "actions/%llu", id);
-	(void)snprintf(l->lower, sizeof(l->lower), "%s/lower", l->dir);
-	(void)snprintf(l->upper, sizeof(l->upper), "%s/upper", l->dir);
-	(void)snprintf(l->ovl, sizeof(l->ovl), "%s/ovl", l->dir);
-	(void)snprintf(l->tmp, sizeof(l->tmp), "%s/tmp", l->dir);
-	(void)snprintf(l->shm, sizeof(l->shm), "%s/shm", l->dir);
-}
-
-int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
-		   const struct bj_str *output_parents, size_t n_output_parents, uid_t uid,
-		   gid_t gid, bj_private_fn is_private, void *ctx, struct bj_arena *arena,
-		   struct bj_layout *out_layout,
-		   struct bj_missing *out_missing, struct bj_err *err)
-{
-	struct bj_layout layout = BJ_LAYOUT_NULL;
-	struct making m = { .work = work,
-			    .tree = tree,
-			    .layout = &layout,
-			    .uid = uid,
-			    .gid = gid,
-			    .is_private = is_private,
-			    .ctx = ctx,
-			    .arena = arena,
-			    .err = err };
-
-	name_parts(&layout, atomic_fetch_add(&work->next_id, 1));
-	int r = make_all(&m, output_parents, n_output_parents);
-
-	bj_map_deinit(&m.seen);
-	if (r != 0) {
-		bj_layout_drop(work, &layout);
-		if (r == BJ_LAYOUT_E_MISSING)
-			*out_missing = m.missing;
-		return r;
-	}
-	*out_layout = layout;
-	return 0;
+	return unlinkat(work->dir_fd, layout->tmp, AT_REMOVEDIR) == 0 &&
+	       unlinkat(work->dir_fd, layout->shm, AT_REMOVEDIR) == 0;
 }
 
 void bj_layout_drop(struct bj_work *work, struct bj_layout *layout)
 {
-	bool is_small = layout->n_linked + layout->n_copied < INLINE_REMOVE_ENTRIES;
-	int r;
-
 	if (!layout->dir[0])
 		return;
+	uint64_t n = layout->n_linked + layout->n_copied + layout->n_others;
+	bool is_small = n < INLINE_REMOVE_ENTRIES && layout->n_left < INLINE_REMOVE_ENTRIES &&
+			has_empty_scratch(work, layout);
+	int r = -EAGAIN;
+
 	bj_close_fdp(&layout->lower_fd);
 	bj_close_fdp(&layout->upper_fd);
-	r = is_small ? bj_remove_tree(work->dir_fd, layout->dir) : throw_away(work, layout->dir);
-	if (r < 0)
+	if (!is_small)
+		r = throw_away(work, layout->dir);
+	if (r == -EAGAIN)
+		r = bj_remove_tree(work->dir_fd, layout->dir);
+	if (r < 0 && r != -ENOENT)
 		bj_warn("work: layout not removed dir=%s error=\"%s\"", layout->dir, strerror(-r));
 	*layout = BJ_LAYOUT_NULL;
 }

@@ -4,9 +4,10 @@
  * Owns: <work>/hot (blobs as files, mode 0444 and 0555, root-owned), <work>/actions/<id>/{lower,upper,ovl,tmp,shm}, <work>/trash.
  * Threads: shareable; hot blobs are guarded inside. Blocks on disk: runner threads only.
  *
- * Within one input root no two paths share an inode: a digest that occurs twice in a tree (with the same executable bit) is copied
- * the second time, with an mtime one second off (gcc takes equal content and time for the same file); everything else is a hard link to a hot
- * blob. All inputs have mtime BJ_INPUT_MTIME. Directories belong to the slot's uid so that the action may create there.
+ * Within one input root no two paths share an inode: a digest that occurs again in a tree is copied, with an mtime of its own, a second
+ * after that of the copy before (gcc takes equal content and time for the same file, whatever the inode); everything else is a hard link
+ * to a hot blob. All other inputs have mtime BJ_INPUT_MTIME, directories too, and those that are made for outputs. Modes do not depend
+ * on the umask. Directories belong to the slot's uid so that the action may create there.
  */
 #ifndef BJ_ACTION_LAYOUT_H
 #define BJ_ACTION_LAYOUT_H
@@ -37,6 +38,9 @@ struct bj_layout {
 	int upper_fd; /* O_DIRECTORY on upper, for the collection; -EBADF before */
 	int lower_fd;
 	uint64_t n_linked, n_copied, n_copied_bytes;
+	uint64_t n_others; /* directories and symlinks made */
+	uint64_t
+		n_left; /* entries of the upper layer after a run, as bj_collect_left() counts them; UINT64_MAX: unknown */
 };
 #define BJ_LAYOUT_NULL ((struct bj_layout){ .upper_fd = -9, .lower_fd = -9 })
 
@@ -47,22 +51,23 @@ typedef bool (*bj_private_fn)(void *ctx, struct bj_str path);
 
 /**
  * bj_layout_make() - lay out one input root.
- * @output_parents: directories (relative to the root) to make in the upper layer where the tree has none
+ * @output_parents: directories (relative to the root) to make in the upper layer where the tree has none; symlinks of the tree are
+ *   followed as the command would, and what would lie outside of the root is not made
  * @uid, @gid: the slot's, owner of every directory
  * @is_private: says of an input file whether the action may write it, since it is an output too: such a file is a copy of
  *   its own, which belongs to the slot; may be NULL
  * @out_missing: with BJ_LAYOUT_E_MISSING: blobs evicted since they were checked (all found; in @arena)
  * A blob found damaged is dropped from the store and reported as missing.
- * Return: 0; BJ_LAYOUT_E_MISSING; -RESOURCE_EXHAUSTED (no space, EMLINK is handled by copying); -INTERNAL naming path and errno.
+ * Return: 0; BJ_LAYOUT_E_MISSING; -INVALID_ARGUMENT (a path or name that is too long for the kernel, an output below an input file);
+ * -RESOURCE_EXHAUSTED (no space; EMLINK is handled by copying); -INTERNAL naming path and errno.
  * On failure nothing is left behind.
  */
 BJ_MUST_USE int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
 			       const struct bj_str *output_parents, size_t n_output_parents,
 			       uid_t uid, gid_t gid, bj_private_fn is_private, void *ctx,
-			       struct bj_arena *arena,
-			       struct bj_layout *out_layout, struct bj_missing *out_missing,
-			       struct bj_err *err);
-/** Closes the descriptors; small directories are removed at once, others renamed to trash for the janitor thread. Accepts BJ_LAYOUT_NULL. */
+			       struct bj_arena *arena, struct bj_layout *out_layout,
+			       struct bj_missing *out_missing, struct bj_err *err);
+/** Closes the descriptors; a small tree is removed at once, another renamed to trash for the janitor thread. Accepts BJ_LAYOUT_NULL. */
 void bj_layout_drop(struct bj_work *work, struct bj_layout *layout);
 
 #endif
