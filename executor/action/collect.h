@@ -64,9 +64,13 @@ struct bj_left {
 };
 typedef void (*bj_left_fn)(void *ctx, const struct bj_left *left);
 
-/** Walks the upper layer (bounded by @max entries, true in *out_cut beyond); directories are reported only when they are empty. */
-BJ_MUST_USE int bj_collect_left(const struct bj_layout *layout, size_t max, bj_left_fn fn,
-				void *ctx, struct bj_arena *arena, bool *out_cut,
-				struct bj_err *err);
+/**
+ * bj_collect_left() - walk the upper layer. Directories are told of only when they are empty, and not those that the layout made.
+ * @layout: its n_left is set
+ * @max: so many entries are looked at; *out_cut: there are more, or some could not be looked at
+ * @fn: its @left is borrowed for the call
+ */
+BJ_MUST_USE int bj_collect_left(struct bj_layout *layout, size_t max, bj_left_fn fn, void *ctx,
+				bool *out_cut, struct bj_err *err);
 
 #endif

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command behind the walls: its spec, its streams, its end. */
+#include <poll.h>
 #include <stdio.h>
 
 #include "executor/action/life-internal.h"
 #include "executor/base/clock.h"
+#include "executor/base/log.h"
 
 /* Output up to here stays in memory until it is stored; beyond it goes through a store writer as it comes. */
-enum { STREAM_HEAD_BYTES = 64 << 10 };
+enum { STREAM_HEAD_BYTES = 64 << 10, LOST_JAIL_WAIT_MS = 1000 };
+
+/* The disk is everybody's. */
+#define STREAM_MAX_BYTES (UINT64_C(1) << 30)
 
 /* A command without PATH gets this one, as design §7 decides; HOME and TMPDIR are never added. */
 #define DEFAULT_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
@@ -42,6 +47,10 @@ static int stream_append(struct life *life, struct stream *stream, const char *d
 
 	if (n == 0)
 		return 0;
+	if (n > STREAM_MAX_BYTES - stream->size_bytes)
+		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+				  "the command printed more than %llu bytes",
+				  (unsigned long long)STREAM_MAX_BYTES);
 	stream->last = data[n - 1];
 	stream->size_bytes += n;
 	if (!stream->writer && stream->head.len + n <= STREAM_HEAD_BYTES) {
@@ -144,10 +153,11 @@ _Static_assert((int)BJ_OBSERVE_OFF == (int)BJP_OBSERVE_OFF &&
 /* A command that cannot be executed is the action's failure, not the server's: exit 127 or 126 with a text, as a shell would. */
 static int tell_exec_failure(struct life *life)
 {
+	const char *why = strerrordesc_np(life->jail.exec_errno);
 	struct bj_str argv0 =
 		bj_str_printable(life->arena, bj_str_of(life->command->arguments[0]), 512);
 	const char *text = bj_arena_printf(life->arena, "belljar: cannot execute %.*s: %s\n",
-					   BJ_STR_FMT(argv0), strerror(life->jail.exec_errno));
+					   BJ_STR_FMT(argv0), why ? why : "unknown error");
 
 	if (!text)
 		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED, "out of memory");
@@ -158,10 +168,28 @@ static int tell_exec_failure(struct life *life)
 static void tell_timeout(struct life *life)
 {
 	(void)bj_err_set(
-		&life->failure.err, BJ_DEADLINE_EXCEEDED,
+		&life->timeout, BJ_DEADLINE_EXCEEDED,
 		"the command ran longer than its timeout of %llu ms; %zu processes were killed",
 		(unsigned long long)(life->timeout_ns / BJ_NS_PER_MS), life->jail.n_killed);
-	life->message = bj_arena_str(life->arena, bj_str_of(life->failure.err.msg));
+	life->message = bj_arena_str(life->arena, bj_str_of(life->timeout.msg));
+}
+
+/*
+ * A slot whose jail could not be renewed tries again with each action. It answers slowly then, or it would take the whole queue and
+ * fail it while the other slots work.
+ */
+static int ensure_jail(struct life *life)
+{
+	struct pollfd cancel = { .fd = life->control->cancel_fd, .events = POLLIN };
+	struct bj_err why = BJ_ERR_NULL;
+
+	if (life->runner->jails[life->slot] ||
+	    runner_renew_jail(life->runner, life->slot, &why) == 0)
+		return 0;
+	bj_error("action: slot has no jail slot=%zu error=\"%s\"", life->slot, why.msg);
+	(void)poll(&cancel, 1, LOST_JAIL_WAIT_MS); /* nothing depends on how it ended */
+	return bj_err_set(&life->failure.err, BJ_UNAVAILABLE,
+			  "this slot's jail died and cannot be started again: %.600s", why.msg);
 }
 
 int life_command(struct life *life)
@@ -175,14 +203,19 @@ int life_command(struct life *life)
 	if (!fill_spec(life, &spec))
 		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
 				  "out of memory for the jail's spec");
+	int r = ensure_jail(life);
+
+	if (r < 0)
+		return r;
+	life->layout.n_left = UINT64_MAX; /* until it is counted */
 	if (life->control->executing)
 		life->control->executing(life->control->ctx);
 	/* Spec: the timeout covers the execution only, not the queue, nor fetching. */
 	uint64_t deadline =
 		life->timeout_ns == BJ_NEVER_NS ? BJ_NEVER_NS : bj_deadline_ns(life->timeout_ns);
-	int r = bj_jail_run(life->runner->jails[life->slot], &spec, &hooks, deadline,
-			    life->control->cancel_fd, &life->jail, &life->failure.err);
-
+	r = bj_jail_run(life->runner->jails[life->slot], &spec, &hooks, deadline,
+			life->control->cancel_fd, &life->jail, &life->failure.err);
+	life->has_lost_jail = r == -BJ_UNAVAILABLE;
 	if (r < 0)
 		return r;
 	life->has_run = true;

@@ -8,22 +8,27 @@
 #include "executor/base/pb.h"
 
 /* What an action leaves behind beyond this is counted by its first entries only. */
-enum { LEFT_MAX = 10000 };
+enum { LEFT_MAX = 10000, LEFT_PATH_MAX_BYTES = 256 << 10, POLICY_TEXT_MAX_BYTES = 512 << 20 };
 
 /* ---- collection ---- */
 
+/* Spec: a format that is not known is to be taken for TREE_ONLY. */
+enum {
+	DIRECTORY_ONLY =
+		BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__DIRECTORY_ONLY,
+	TREE_AND_DIRECTORY =
+		BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__TREE_AND_DIRECTORY,
+};
+
 int life_collect(struct life *life)
 {
+	int format = (int)life->command->output_directory_format;
 	struct bj_collect collect = {
 		.store = life->runner->opts.store,
 		.fn = life->request->action.fn,
 		.exec_fd = life->jail.exec_fd,
-		.wants_tree =
-			life->command->output_directory_format !=
-			BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__DIRECTORY_ONLY,
-		.wants_directories =
-			life->command->output_directory_format !=
-			BUILD__BAZEL__REMOTE__EXECUTION__V2__COMMAND__OUTPUT_DIRECTORY_FORMAT__TREE_ONLY,
+		.wants_tree = format != DIRECTORY_ONLY,
+		.wants_directories = format == DIRECTORY_ONLY || format == TREE_AND_DIRECTORY,
 		.working_dir = bj_str_of(life->command->working_directory),
 		.outputs = life->outputs,
 		.n_outputs = life->n_outputs,
@@ -39,24 +44,36 @@ int life_collect(struct life *life)
 	life->result->exit_code = life->jail.exit_code;
 	int r = bj_collect_outputs(&collect, life->result, &err);
 
-	if (r < 0 && !bj_err_is_set(&life->failure.err))
-		life->failure.err =
-			err; /* a timeout that is already noted explains more than half an output does */
-	return r < 0 && life->failure.err.code != BJ_DEADLINE_EXCEEDED ? r : 0;
+	/* After a timeout half an output is no news: what was collected is kept. */
+	if (r == 0 || bj_err_is_set(&life->timeout))
+		return 0;
+	life->failure.err = err;
+	return r;
 }
 
 /* ---- facts that no attempt shows ---- */
 
+struct leftovers {
+	struct life *life;
+	struct bj_buf path;
+	bool cut;
+};
+
 /* What lies in an output, or below scratch that the environment names, was asked for; a replaced input was reported as an attempt. */
 static void on_left(void *ctx, const struct bj_left *left)
 {
-	struct life *life = ctx;
-	const char *path =
-		bj_arena_printf(&life->scratch, BJ_JAIL_ROOT "/%.*s", BJ_STR_FMT(left->path));
+	struct leftovers *l = ctx;
 
-	if (!path || left->is_whiteout)
+	if (left->is_whiteout)
 		return;
-	switch (bjp_classify(life->policy, bj_str_of(path))) {
+	bj_buf_clear(&l->path);
+	(void)bj_buf_append_cstr(&l->path,
+				 BJ_JAIL_ROOT "/"); /* a refused append shows in the next */
+	if (!bj_buf_append_str(&l->path, left->path)) {
+		l->cut = true;
+		return;
+	}
+	switch (bjp_classify(l->life->policy, bj_buf_str(&l->path))) {
 	case BJP_OUTPUT:
 	case BJP_ENV_SCRATCH:
 	case BJP_SYSTEM:
@@ -69,7 +86,7 @@ static void on_left(void *ctx, const struct bj_left *left)
 	default:
 		break;
 	}
-	bjp_collect_undeclared_output(life->collector, bj_str_of(path), left->size_bytes);
+	bjp_collect_undeclared_output(l->life->collector, bj_buf_str(&l->path), left->size_bytes);
 }
 
 /* What was alive when we killed it, at a timeout, was no stray: it was the action. */
@@ -104,24 +121,36 @@ static void note_missing(struct life *life)
 	}
 }
 
+static int note_left(struct life *life, bool *out_cut)
+{
+	struct leftovers l = { .life = life, .path = BJ_BUF_INIT(LEFT_PATH_MAX_BYTES) };
+	bool cut = false;
+	int r = bj_collect_left(&life->layout, LEFT_MAX, on_left, &l, &cut, &life->failure.err);
+
+	bj_buf_deinit(&l.path);
+	*out_cut = cut || l.cut;
+	return r < 0 ? bj_err_wrap(&life->failure.err, "look at what the action left behind") : 0;
+}
+
 static int judge(struct life *life)
 {
 	struct bjp_outcome outcome = {
 		.failed = command_failed(life),
 		.has_workspace = life->runner->opts.n_workspaces > 0,
 	};
-	struct bj_err err = BJ_ERR_NULL;
-	bool cut = false;
+	bool cut;
 
 	note_strays(life);
 	note_missing(life);
-	if (bj_collect_left(&life->layout, LEFT_MAX, on_left, life, life->arena, &cut, &err) < 0) {
-		if (!bj_err_is_set(&life->failure.err))
-			life->failure.err = err;
-		return bj_err_wrap(&life->failure.err, "look at what the action left behind");
-	}
-	return bjp_judge(life->collector, &outcome, witness_evidence, life, life->arena,
-			 &life->judged, &life->failure.err);
+	int r = note_left(life, &cut);
+
+	if (r == 0)
+		r = bjp_judge(life->collector, &outcome, witness_evidence, life, life->arena,
+			      &life->judged, &life->failure.err);
+	if (r == 0 && cut)
+		life->judged.counters
+			.dropped++; /* at least one: the report must not look complete */
+	return r;
 }
 
 /* ---- the streams ---- */
@@ -202,18 +231,30 @@ static void judge_exit_code(struct life *life)
 		life->result->exit_code = VIOLATION_EXIT_CODE;
 }
 
+/* The text is as long as the list of inputs, and nobody needs it afterwards. Empty without memory. */
+static struct bj_str policy_digest(struct life *life)
+{
+	char hex[2 * BJ_HASH_MAX_BYTES + 1] = "";
+	bj_cleanup(bj_arena_cleanup) struct bj_arena arena;
+
+	bj_arena_init(&arena, POLICY_TEXT_MAX_BYTES);
+	struct bj_str text = bjp_policy_text(life->policy, &arena);
+
+	if (text.ptr) {
+		struct bj_digest digest = bj_digest_of(life->request->action.fn, text);
+
+		bj_digest_hex(&digest, hex);
+	}
+	return bj_arena_str(life->arena, bj_str_of(hex));
+}
+
 static int attach_report(struct life *life)
 {
-	struct bj_digest policy =
-		bj_digest_of(life->request->action.fn, bjp_policy_text(life->policy, life->arena));
-	char hex[2 * BJ_HASH_MAX_BYTES + 1];
-
-	bj_digest_hex(&policy, hex);
 	struct bj_report_facts facts = {
 		.profile = life->runner->opts.slot.profile,
 		.settings = &life->settings,
 		.result = &life->jail,
-		.policy_digest = bj_arena_str(life->arena, bj_str_of(hex)),
+		.policy_digest = policy_digest(life),
 		.fingerprint = bj_str_of(life->fingerprint),
 		.request = life->request,
 		.closed = life->closed,
@@ -272,8 +313,11 @@ static void maybe_cache(struct life *life)
 {
 	struct bj_err err = BJ_ERR_NULL;
 
-	if (bj_err_is_set(&life->failure.err) || life->jail.exit_code != 0 ||
-	    life->jail.end != BJ_END_EXITED || !life->closed || life->action->do_not_cache)
+	if (life->jail.exit_code != 0 || life->jail.end != BJ_END_EXITED || !life->closed ||
+	    life->action->do_not_cache)
+		return;
+	/* It will not be told to this client, and no later one could be told either. */
+	if (protobuf_c_message_get_packed_size(&life->result->base) > RESPONSE_MAX_BYTES)
 		return;
 	if (cached_store(life, &err) < 0)
 		bj_warn("action: result not cached error=\"%s\"", err.msg);

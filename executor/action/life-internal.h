@@ -49,6 +49,8 @@ struct life {
 	struct bj_arena *arena;
 	enum life_state state;
 	struct bj_failure failure; /* set: the action goes to DONE with it */
+	struct bj_err
+		timeout; /* set: it ran too long; its life goes on to the report all the same */
 
 	char fingerprint
 		[BJ_FINGERPRINT_BYTES]; /* of the toolchain when the life began; "" when not known then */
@@ -69,6 +71,7 @@ struct life {
 	struct stream out, err; /* RUN */
 	struct bj_jail_result jail;
 	bool has_run;
+	bool has_lost_jail;	 /* its zygote died: the slot needs a new one */
 	struct bj_arena scratch; /* short-lived strings of the observer's callbacks */
 
 	re_action_result *result; /* COLLECT, REPORT */
@@ -87,6 +90,8 @@ struct bj_str life_run(struct bj_runner *runner, size_t slot, const struct bj_ru
 int runner_renew_jail(struct bj_runner *runner, size_t slot, struct bj_err *err);
 /** onViolation=fail: this instead of 0, told apart from every code that tools use. */
 enum { VIOLATION_EXIT_CODE = 121 };
+/** An ExecuteResponse: with the Operation around it, it stays below the 4 MiB that gRPC clients take by default. */
+enum { RESPONSE_MAX_BYTES = (4 << 20) - (64 << 10) };
 
 /* fetch.c: reading and checking what the client declared. Each returns 0 or a negative code with life->failure set. */
 int life_fetch(struct life *life);

@@ -20,10 +20,7 @@
 #include "executor/base/clock.h"
 #include "executor/base/log.h"
 
-enum {
-	SCRATCH_MAX_BYTES = 64 << 20,
-	RESPONSE_MAX_BYTES = (4 << 20) - (64 << 10), /* with its Operation around it, below gRPC's usual 4 MiB */
-};
+enum { SCRATCH_MAX_BYTES = 64 << 20 };
 
 /* ---- the one state without a file of its own ---- */
 
@@ -39,19 +36,41 @@ static bool is_private(void *ctx, struct bj_str path)
 	       bjp_classify(life->policy, bj_str_n(whole, (size_t)n)) == BJP_OUTPUT;
 }
 
+/* What must be there before the run: the directories right above outputs, and in strict mode what stays writable. */
+static struct bj_str *dirs_to_make(struct life *life, size_t *out_n)
+{
+	const struct bj_str *parents, *writable;
+	size_t n_parents, n_writable = 0;
+
+	bjp_output_parents(life->policy, &parents, &n_parents);
+	if (life->settings.write == BJP_WRITE_STRICT)
+		bjp_writable_dirs(life->policy, &writable, &n_writable);
+	struct bj_str *all = BJ_ARENA_ARRAY(life->arena, struct bj_str, n_parents + n_writable);
+
+	if (!all)
+		return NULL;
+	if (n_parents)
+		memcpy(all, parents, n_parents * sizeof(*all));
+	if (n_writable)
+		memcpy(all + n_parents, writable, n_writable * sizeof(*all));
+	*out_n = n_parents + n_writable;
+	return all;
+}
+
 static int life_lay_out(struct life *life)
 {
 	const struct bj_runner_opts *opts = &life->runner->opts;
 	struct bj_missing missing = { NULL, 0 };
-	const struct bj_str *parents;
-	size_t n_parents;
+	size_t n_dirs;
+	struct bj_str *dirs = dirs_to_make(life, &n_dirs);
 	bool own_uid = opts->slot.profile == BJ_PROFILE_PRIVILEGED;
 	uid_t uid = own_uid ? opts->first_slot_uid + (uint32_t)life->slot : 0;
 
-	bjp_output_parents(life->policy, &parents, &n_parents);
-	int r = bj_layout_make(opts->work, &life->tree, parents, n_parents, uid, uid,
-			       is_private, life, life->arena,
-			       &life->layout, &missing, &life->failure.err);
+	if (!dirs)
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for the output directories");
+	int r = bj_layout_make(opts->work, &life->tree, dirs, n_dirs, uid, uid, is_private, life,
+			       life->arena, &life->layout, &missing, &life->failure.err);
 
 	if (r != BJ_LAYOUT_E_MISSING)
 		return r;
@@ -78,8 +97,7 @@ static void life_check(const struct life *life)
 {
 	bool failed = bj_err_is_set(&life->failure.err);
 
-	bj_assert(!failed || life->state == LIFE_DONE ||
-		  life->failure.err.code == BJ_DEADLINE_EXCEEDED);
+	bj_assert(!failed || life->state == LIFE_DONE);
 	bj_assert(life->state < LIFE_DERIVE || failed || (life->action && life->command));
 	bj_assert(life->state < LIFE_LAYOUT || failed || (life->policy && life->collector));
 	bj_assert(life->state < LIFE_RUN || failed || life->layout.upper_fd >= 0);
@@ -171,12 +189,12 @@ static int life_step(struct life *life)
 
 /* ---- a dead zygote is replaced ---- */
 
-/* -UNAVAILABLE says that nothing of the action may have survived: the client runs it again; the slot gets a new jail before the next one. */
+/* Nothing of the action may have survived: the client runs it again. If this fails now, the slot's next action tries again. */
 static void maybe_renew_jail(struct life *life)
 {
 	struct bj_err err = BJ_ERR_NULL;
 
-	if (life->failure.err.code != BJ_UNAVAILABLE)
+	if (!life->has_lost_jail)
 		return;
 	if (runner_renew_jail(life->runner, life->slot, &err) < 0)
 		bj_error("action: slot lost slot=%zu error=\"%s\"", life->slot, err.msg);
@@ -232,9 +250,11 @@ static struct bj_str life_response(struct life *life)
 		.message = life->message,
 	};
 
-	/* A failure that came before the report leaves no result, but for the timeout's. */
-	if (bj_err_is_set(&life->failure.err) && life->failure.err.code != BJ_DEADLINE_EXCEEDED)
+	/* A failure leaves no result, but for the timeout's. That one explains whatever failed after it. */
+	if (bj_err_is_set(&life->failure.err))
 		response.result = NULL;
+	if (bj_err_is_set(&life->timeout))
+		life->failure.err = life->timeout;
 	if (life->has_log) {
 		response.log_name = BJ_STR_LIT("sandbox");
 		response.log_digest = life->log_digest;
@@ -259,7 +279,8 @@ struct bj_str life_run(struct bj_runner *runner, size_t slot, const struct bj_ru
 			       .arena = arena,
 			       .layout = BJ_LAYOUT_NULL,
 			       .jail = { .exec_fd = -EBADF },
-			       .failure = { .err = BJ_ERR_NULL } };
+			       .failure = { .err = BJ_ERR_NULL },
+			       .timeout = BJ_ERR_NULL };
 	if (!life_init(life))
 		r = bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
 			       "out of memory for an action");
