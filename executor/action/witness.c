@@ -92,7 +92,8 @@ static void on_attempt(void *ctx, const struct bj_attempt *a)
 	struct bjp_attempt attempt = translate(a);
 
 	if (a->family == AF_UNIX && !attempt.path.len)
-		attempt.path = attempt.written = bj_str_of(a->address); /* abstract: '@' and a name */
+		attempt.path = attempt.written =
+			bj_str_of(a->address); /* abstract: '@' and a name */
 	switch (a->op) {
 	case BJ_OP_CONNECT:
 	case BJ_OP_BIND:
