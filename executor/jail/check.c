@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Trying the walls: one action through the same code as all others, with empty layers and a command that cannot exist. That exec fails with
- * ENOENT is the proof that everything before it went well. A probe of another kind (can we unshare, is there a bwrap) passes on machines
- * where every action fails.
+ * Trying the walls: one action through the same code as all others, with empty layers and a command
+ * that cannot exist. That exec fails with ENOENT is the proof that everything before it went well.
+ * A probe of another kind (can we unshare, is there a bwrap) passes on machines where every action
+ * fails.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Copies a small part of the host's file system into the template: files of /etc, and directories of links such as /etc/alternatives. Within
- * a budget: what is larger is better mounted.
+ * Copies a small part of the host's file system into the template: files of /etc, and directories
+ * of links such as /etc/alternatives. Within a budget: what is larger is better mounted.
  */
 #include <dirent.h>
 #include <errno.h>

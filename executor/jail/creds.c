@@ -3,21 +3,23 @@
  * From the zygote's rights to none, in the order that the kernel's rules leave.
  *
  * Once a slot (bj_userns_make, in a child of the zygote):
- *   1. the slot's ids, keeping the capabilities (NO_SETUID_FIXUP): with them a user namespace can be made even where
- *      unprivileged ones are switched off
- *   2. the user namespace; its maps may be written from inside, since they name our own ids only. /proc/self/uid_map belongs to
- *      root while we are not dumpable, hence dumpable for these writes
+ *   1. the slot's ids, keeping the capabilities (NO_SETUID_FIXUP): with them a user namespace can be
+ *      made even where unprivileged ones are switched off
+ *   2. the user namespace; its maps may be written from inside, since they name our own ids only.
+ *      /proc/self/uid_map belongs to root while we are not dumpable: so we are, for these writes
  *   3. no further namespaces below this one (a second wall: the seccomp filter refuses the calls)
  * Once an action (bj_creds_drop, in init):
- *   4. the slot's ids again, but for the saved group: init's differs from the command's, so that the kernel's checks for
- *      prlimit and ptrace, which compare all six ids, refuse the command any right over init. Then into that user namespace,
- *      which gives all capabilities in it
+ *   4. the slot's ids again, but for the saved group: by it init differs from the command, and the
+ *      kernel's checks for prlimit and ptrace, which compare all six ids, refuse the command any
+ *      right over init. Then into that user namespace, which gives all capabilities in it
  *   5. securebits locked, bounding set empty, all capability sets empty, no_new_privs
- *   6. not dumpable: the command will share our uid, and must neither trace us nor open /proc/1/{mem,fd,root}
+ *   6. not dumpable: the command will share our uid, and must neither trace us nor open
+ *      /proc/1/{mem,fd,root}
  * In the command's process (bj_creds_same_as_command): the saved group, too.
  *
- * The actions of a slot share the user namespace: 60 us less for each. What could be left in one by an action without capabilities are
- * keys, which the filter refuses to all (keyctl, add_key, request_key), and counters, which go down with their processes.
+ * The actions of a slot share the user namespace, which is 60 us less for each. What an action
+ * without capabilities could leave in one are keys, which the filter refuses to all (keyctl,
+ * add_key, request_key), and counters, which go down with their processes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +45,9 @@ enum {
 		     SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
 };
 
-/** @saved_gid: only ever compared, by the kernel, when somebody asks for rights over this process. */
+/**
+ * @saved_gid: only ever compared, by the kernel, when somebody asks for rights over this process.
+ */
 static int take_slot_ids(const struct bj_jail_slot_spec *slot, gid_t saved_gid,
 			 struct bj_wire_failed *failed)
 {
@@ -73,7 +77,10 @@ int bj_creds_same_as_command(const struct bj_jail_slot_spec *slot)
 {
 	if (slot->profile != BJ_PROFILE_PRIVILEGED)
 		return 0;
-	/* The bare call, since our memory is shared: libc's would look for threads. No right is needed: it is our own group. */
+	/*
+	 * The bare call, since our memory is shared: libc's would look for threads. No right is
+	 * needed: it is our own group.
+	 */
 	return syscall(SYS_setresgid, -1, -1, BJ_JAIL_GID) < 0 ? -errno : 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a failed wall means and what to set, by step and errno. A hint names a sysctl or a setting of the host; it never proposes to do without the wall.
+ * What a failed wall means and what to set, by step and errno. A hint names a sysctl or a setting
+ * of the host; it never proposes to do without the wall.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The executor's own surroundings, prepared once while it is single-threaded: rights to mount (root's, or those of an own user
- * namespace), an own mount namespace that hears of the host's changes but tells it nothing, and the bounded tmpfs that is the work area.
+ * The executor's own surroundings, prepared once while it is single-threaded: rights to mount
+ * (root's, or those of an own user namespace), an own mount namespace that hears of the host's
+ * changes but tells it nothing, and the bounded tmpfs that is the work area.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,10 @@ static int become_root_inside(struct bj_wire_failed *failed)
 	return put_proc("/proc/self/gid_map", gid_map, "gid-map", failed);
 }
 
-/** How many user ids exist here: all but one of 2^32 on a host, a range or just one in a user namespace. */
+/**
+ * How many user ids exist here: all but one of 2^32 on a host, a range or just one in a user
+ * namespace.
+ */
 static uint64_t n_user_ids(void)
 {
 	struct bj_buf map = BJ_BUF_INIT(64 * 1024);
@@ -68,8 +72,8 @@ static uint64_t n_user_ids(void)
 }
 
 /**
- * Root of a container may lack what the privileged profile needs, capabilities or other ids than its own: then it is treated as
- * anybody else.
+ * Root of a container may lack what the privileged profile needs, capabilities or other ids than
+ * its own: then it is treated as anybody else.
  */
 static bool has_host_rights(void)
 {

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Init: pid 1 of one action. A clone of the zygote that shares its memory, without exec, so that it costs little.
+ * Init: pid 1 of one action. A clone of the zygote that shares its memory, without exec, so that it
+ * costs little.
  *
- *   mounts -> credentials -> clone(VM|VFORK|FILES) -> [command: filter, READY, wait for GO, exec]
- *          -> reap until the command is dead -> list and kill what is left -> EXITED -> exit with the command's code
+ *   mounts -> credentials -> clone(VM|VFORK|FILES) -> [command: filter, READY, GO, exec]
+ *          -> reap until the command is dead -> list and kill what is left -> EXITED
+ *          -> exit with the command's code
  *
- * The memory is the zygote's, which sleeps meanwhile: nothing is allocated here. The command's process shares it, and
- * our descriptors, until it execs, and we sleep that long (vfork): no page is copied, the exec's errno is a
- * store, and the seccomp listener is in our table, where the executor takes it from (pidfd_getfd on our pidfd). The
- * command cannot send it itself: its own filter may hold sendmsg for a supervisor that does not listen yet.
+ * The memory is the zygote's, which sleeps meanwhile: nothing is allocated here. The command's
+ * process shares it, and our descriptors, until it execs, and we sleep that long (vfork): no page
+ * is copied, the exec's errno is a store, and the seccomp listener is in our table, where the
+ * executor takes it from (pidfd_getfd on our pidfd). The command cannot send it itself: its own
+ * filter may hold sendmsg for a supervisor that does not listen yet.
  *
- * After the credentials are dropped we share the command's uid. We are not dumpable, hold no descriptor but the event socket, and the kernel
- * refuses every signal from inside that we do not handle, SIGKILL included. What we report is detail: the exit status that
- * counts is the one that the kernel gives the executor, our parent.
+ * After the credentials are dropped we share the command's uid. We are not dumpable, hold no
+ * descriptor of worth but the event socket, and the kernel refuses every signal from inside that we
+ * do not handle, SIGKILL included. What we report is detail: the exit status that counts is the one
+ * that the kernel gives the executor, our parent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +39,9 @@
 
 enum { EXIT_SETUP = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/** Shared with the command's process until it execs: plain stores, ordered by vfork's suspension. */
+/**
+ * Shared with the command's process until it execs: plain stores, ordered by vfork's suspension.
+ */
 static struct {
 	struct bj_wire_failed failed; /* a step before exec */
 	bool has_failed;
@@ -55,9 +61,10 @@ BJ_NORETURN static void give_up(const struct bj_init *in, const struct bj_wire_f
 /* ---- mounts ---- */
 
 /*
- * Nothing in /proc is masked by further mounts, which cost 20 us each: what containers hide there is closed to us by other means. We are not root
- * of any namespace that owns a sysctl, so that /proc/sys is read-only for the action (but for the limits of its own ipc
- * namespace in the userns profile); kcore, kmsg, sysrq-trigger, keys and the like ask for the host's root or a capability.
+ * Nothing in /proc is masked by further mounts, which cost 20 us each: what containers hide there
+ * is closed to us by other means. We are not root of any namespace that owns a sysctl, so that
+ * /proc/sys is read-only for the action (but for the limits of its own ipc namespace in the userns
+ * profile); kcore, kmsg, sysrq-trigger, keys and the like ask for the host's root or a capability.
  */
 
 static int mount_proc(bool proc_below, struct bj_wire_failed *failed)
@@ -143,7 +150,8 @@ static int set_limits(struct bj_wire_failed *failed)
 		{ RLIMIT_NOFILE, 16384, "nofile" },
 		{ RLIMIT_STACK, 8 << 20, "stack" },
 		{ RLIMIT_NPROC, 8192,
-		  "nproc" }, /* of this user namespace: a fork bomb must not take the machine along */
+		  /* of this user namespace: a fork bomb must not take the machine along */
+		  "nproc" },
 	};
 	for (size_t i = 0; i < BJ_ARRAY_LEN(limits); i++) {
 		struct rlimit r;
@@ -176,8 +184,9 @@ static bool is_elsewhere(int e)
 }
 
 /**
- * As execvpe, without its fall-back to a shell. ETXTBSY (L45) cannot be: no process of the action is there yet, and an overlay counts its own writers,
- * not those of the file below, should somebody on the executor's side still have it open.
+ * As execvpe, without its fall-back to a shell. ETXTBSY (L45) cannot be: no process of the action
+ * is there yet, and an overlay counts its own writers, not those of the file below, should somebody
+ * on the executor's side still have it open.
  * Return: the errno that describes the failure best.
  */
 static int exec_search(char *const *argv, char *const *envp)
@@ -219,8 +228,9 @@ BJ_NORETURN static void command_fails(const char *step, const char *call, int er
 }
 
 /**
- * Says that the filter is on, and waits for the executor's word. Plain write and read: no filter holds those. Where exec itself is observed
- * it may have been given already; the exec then waits in the kernel for the supervisor.
+ * Says that the filter is on, and waits for the executor's word. Plain write and read: no filter
+ * holds those. Where exec itself is observed it may have been given already; the exec then waits in
+ * the kernel for the supervisor.
  */
 static void wait_for_go(const struct bj_init *in, int listener)
 {
@@ -233,8 +243,9 @@ static void wait_for_go(const struct bj_init *in, int listener)
 	if (r != BJ_WIRE_GO)
 		command_fails("go", "read", r < 0 ? -r : ECANCELED, "");
 	/*
-	 * The executor may have died after its word and before our parent-death signal was set. Then its end is closed by now,
-	 * or a thread of it still has to die, which sends the signal.
+	 * The executor may have died after its word and before our parent-death signal was set.
+	 * Then its end is closed by now, or a thread of it still has to die, which sends the
+	 * signal.
 	 */
 	struct pollfd end = { .fd = in->event_fd, .events = 0 };
 	if (poll(&end, 1, 0) != 0)
@@ -290,8 +301,8 @@ static void reap(struct watch *w, int flags)
 		if (pid < 0) {
 			if (errno == EINTR)
 				continue;
-			w->none_left =
-				true; /* ECHILD: every process of the namespace descends from us */
+			/* ECHILD: every process of the namespace descends from us */
+			w->none_left = true;
 			return;
 		}
 		if (pid != w->command)
@@ -350,7 +361,10 @@ static int32_t pid_of(const char *name)
 	return pid;
 }
 
-/** Who is there besides us. Best effort: whether they die does not depend on it. No readdir(3), which allocates. */
+/**
+ * Who is there besides us. Best effort: whether they die does not depend on it. No readdir(3),
+ * which allocates.
+ */
 static void list_alive(struct bj_wire_exited *out)
 {
 	static char entries[16 * 1024] __attribute__((aligned(8)));
@@ -371,7 +385,10 @@ static void list_alive(struct bj_wire_exited *out)
 static void kill_all(struct watch *w)
 {
 	while (!w->none_left) {
-		/* One pass catches all: a fork under way sees the signal and is restarted, never finished. */
+		/*
+		 * One pass catches all: a fork under way sees the signal and is restarted, never
+		 * finished.
+		 */
 		if (kill(-1, SIGKILL) < 0 && errno != ESRCH)
 			return; /* our exit kills them all the same */
 		reap(w, 0);

@@ -30,7 +30,8 @@ BJ_MUST_USE int bj_jail_run_reporting(struct bj_jail *jail, const struct bj_jail
 				      struct bj_jail_failure *out_failure, struct bj_err *err);
 
 /**
- * bj_jail_check() - an action that does everything but exec: each wall is tried by the code that builds it later.
+ * bj_jail_check() - an action that does everything but exec: each wall is tried by the code that
+ * builds it later.
  * @level: OFF for the walls alone, DEFAULT with the observer
  * Return: 0; -FAILED_PRECONDITION, -INTERNAL, -UNAVAILABLE.
  */
@@ -40,7 +41,10 @@ BJ_MUST_USE int bj_jail_check(struct bj_jail *jail, enum bj_observe level,
 /** What to set when @step failed with @sys_errno; "" when nothing is known. Static storage. */
 const char *bj_jail_hint(const char *step, const char *syscall, int sys_errno);
 
-/** A failed step as data and as an error. @code: FAILED_PRECONDITION or INTERNAL. @out: may be NULL. Return: -code. */
+/**
+ * A failed step as data and as an error. @code: FAILED_PRECONDITION or INTERNAL. @out: may be NULL.
+ * Return: -code.
+ */
 int bj_jail_fail(const struct bj_wire_failed *failed, enum bj_code code,
 		 struct bj_jail_failure *out, struct bj_err *err);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Starting and ending a zygote. posix_spawn (vfork underneath), so that the executor's size does not matter and no descriptor
- * without CLOEXEC gets further than the zygote's first lines.
+ * Starting and ending a zygote. posix_spawn (vfork underneath), so that the executor's size does
+ * not matter and no descriptor without CLOEXEC gets further than the zygote's first lines.
  */
 #include "executor/jail/jail.h"
 
@@ -28,8 +28,11 @@ static int spawn_actions(posix_spawn_file_actions_t *actions, int sock)
 		r = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(actions, sock, ZYGOTE_FD);
-	if (r ==
-	    0) /* at once, not at exec: meanwhile a copy of a descriptor for writing makes its file "busy" for others */
+	/*
+	 * at once, not at exec: meanwhile a copy of a descriptor for writing makes its file "busy"
+	 * for others
+	 */
+	if (r == 0)
 		r = posix_spawn_file_actions_addclosefrom_np(actions, ZYGOTE_FD + 1);
 	return r;
 }

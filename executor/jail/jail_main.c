@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * belljar-jail: the zygote of one slot. The server starts it, with its end of the socket as descriptor 3; a person has no reason to.
+ * belljar-jail: the zygote of one slot. The server starts it, with its end of the socket as
+ * descriptor 3; a person has no reason to.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,17 +35,26 @@ static bool is_our_socket(void)
 	       type == SOCK_SEQPACKET;
 }
 
-/** What every process of every action inherits: no descriptor of the executor, no ignored signal, nothing blocked. */
+/**
+ * What every process of every action inherits: no descriptor of the executor, no ignored signal,
+ * nothing blocked.
+ */
 static int clean_slate(void)
 {
-	/* 0 and 1 are /dev/null. 2 is what the executor has; were it closed, some descriptor of ours would become an action's stderr. */
+	/*
+	 * 0 and 1 are /dev/null. 2 is what the executor has; were it closed, some descriptor of
+	 * ours would become an action's stderr.
+	 */
 	if (fcntl(STDERR_FILENO, F_GETFD) < 0 && open("/dev/null", O_WRONLY) != STDERR_FILENO)
 		return -1;
 	if (close_range(SOCKET_FD + 1, ~0U, 0) < 0)
 		return -1;
 	if (fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return -1;
-	/* The bare call: libc's signal() leaves out the two numbers that it keeps for itself, and they may be inherited as ignored. */
+	/*
+	 * The bare call: libc's signal() leaves out the two numbers that it keeps for itself, and
+	 * they may be inherited as ignored.
+	 */
 	struct kernel_sigaction action = { 0 };
 	for (int sig = 1; sig <= KERNEL_NSIG; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, &action, NULL,

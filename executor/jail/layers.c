@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The three mounts of one action: the input root (an overlay), /tmp and /dev/shm. Made by the zygote in work_ns, attached nowhere; init
- * attaches them in the action's namespace.
+ * The three mounts of one action: the input root (an overlay), /tmp and /dev/shm. Made by the
+ * zygote in work_ns, attached nowhere; init attaches them in the action's namespace.
  *
- * Overlay: the lower layer is the declared tree, hard links to the store's blobs among it; overlayfs opens it for reading only, so no
- * action can reach an inode of the store. redirect_dir lets a directory of the tree be renamed; it needs trusted.* attributes, which a
- * user namespace has not: there a rename of an input directory gives EXDEV, and tools copy. No option names our directories
- * but by their last component, since /proc/self/mountinfo shows them to the action.
+ * Overlay: the lower layer is the declared tree, hard links to the store's blobs among it;
+ * overlayfs opens it for reading only, so no action can reach an inode of the store. redirect_dir
+ * lets a directory of the tree be renamed; it needs trusted.* attributes, which a user namespace
+ * has not: there a rename of an input directory gives EXDEV, and tools copy. No option names our
+ * directories but by their last component, since /proc/self/mountinfo shows them to the action.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,10 @@ static size_t dir_len(struct bj_str path)
 	return len > 0 ? len - 1 : 0;
 }
 
-/** Goes to the directory that holds all three layers, if there is one. Return: how many bytes to skip of each path, or -1. */
+/**
+ * Goes to the directory that holds all three layers, if there is one. Return: how many bytes to
+ * skip of each path, or -1.
+ */
 static ssize_t enter_common(const struct bj_template *t, const struct bj_jail_spec *spec,
 			    struct bj_wire_failed *failed)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The new mount API (5.2, mount_setattr 5.12) instead of mount(2): objects are named by descriptors, so no path is walked twice and none
- * through a link; a copy is made read-only, all of it, before it is visible to anybody; and a mount can be built in one
- * namespace and attached in another, which is what keeps the work area out of the action's.
+ * The new mount API (5.2, mount_setattr 5.12) instead of mount(2): objects are named by
+ * descriptors, so no path is walked twice and none through a link; a copy is made read-only, all of
+ * it, before it is visible to anybody; and a mount can be built in one namespace and attached in
+ * another, which is what keeps the work area out of the action's.
  */
 #include "executor/jail/mnt-internal.h"
 

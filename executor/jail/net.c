@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A network namespace that has lo and nothing else: 127.0.0.1 and ::1 work, everything else is unreachable at once.
+ * A network namespace that has lo and nothing else: 127.0.0.1 and ::1 work, everything else is
+ * unreachable at once.
  *
- * A new one costs half a millisecond, so that an action which did nothing with it passes it on. "Nothing" is proven by the kernel's own
- * counters: no packet was sent or tried, on either IP version, no IPv6 flow label is held, and no socket of any family is alive (one can outlive its
- * processes: in TIME_WAIT, or in flight in another socket). Everything else in a network namespace takes a capability to change.
+ * A new one costs half a millisecond, so that an action which did nothing with it passes it on.
+ * "Nothing" is proven by the kernel's own counters: no packet was sent or tried, on either IP
+ * version, no IPv6 flow label is held, and no socket of any family is alive (one can outlive its
+ * processes: in TIME_WAIT, or in flight in another socket). Everything else in a network namespace
+ * takes a capability to change.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +36,8 @@ static size_t look(int fd, int file, char *out)
 	ssize_t n = pread(fd, out, BJ_NET_FILE_BYTES, 0);
 	if (n <= 0)
 		return 0;
-	if (file ==
-	    SOCKSTAT) { /* "sockets: used N": all families; the other lines mix in the host's */
+	/* "sockets: used N": all families; the other lines mix in the host's */
+	if (file == SOCKSTAT) {
 		const char *end = memchr(out, '\n', (size_t)n);
 		return end ? (size_t)(end - out) : 0;
 	}
@@ -57,7 +60,11 @@ bool bj_net_is_untouched(const struct bj_net *net)
 	for (int i = 0; i < BJ_NET_FILES; i++) {
 		if (net->fds[i] < 0) {
 			if (i == SOCKSTAT || i == 0)
-				return false; /* no proof without these; the other two belong to IPv6, which a kernel may lack */
+				/*
+				 * no proof without these; the other two belong to IPv6, which a
+				 * kernel may lack
+				 */
+				return false;
 			continue;
 		}
 		size_t n = look(net->fds[i], i, now);

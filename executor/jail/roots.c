@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The toolchain roots of this host. /usr alone is not enough: cc and awk go through /etc/alternatives, java reads /etc/java-*, and
- * getpwuid needs a passwd, which must not be the host's. What the host lacks is left out.
+ * The toolchain roots of this host. /usr alone is not enough: cc and awk go through
+ * /etc/alternatives, java reads /etc/java-*, and getpwuid needs a passwd, which must not be the
+ * host's. What the host lacks is left out.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -100,7 +101,10 @@ static void add_link(struct list *l, const char *path, struct bj_str target)
 	root->target = copy;
 }
 
-/** @path as it is on the host: directory, file or link; anything else, and what is not there, is left out. */
+/**
+ * @path as it is on the host: directory, file or link; anything else, and what is not there, is
+ * left out.
+ */
 static void add_path(struct list *l, const char *path)
 {
 	struct stat st;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One action, from the executor's side: one poll loop over the zygote, init's event socket, the two pipes, the listener and cancel_fd.
+ * One action, from the executor's side: one poll loop over the zygote, init and its event socket,
+ * the two pipes, the listener and cancel_fd.
  *
- *   RUN ──> STARTED (pidfd) ──> GO ──> READY (filter) ──> observer made ──> … ──> EXITED (detail) ──> init reaped ──> last bytes of the pipes
- *                  timeout, cancel, error: KILL ──(2 s)──> SIGKILL to init ──(10 s)──> the slot is given up
+ *   RUN ─> STARTED (pidfd) ─> GO ─> READY (filter) ─> observer made ─> … ─> EXITED (detail)
+ *       ─> init reaped ─> last bytes of the pipes
+ *   timeout, cancel, error: KILL ─(2 s)─> SIGKILL to init ─(10 s)─> the slot is given up
  *
- * Nothing of the command runs before GO, and GO needs the pidfd, so that we can kill. From the level on where exec is observed, GO need not wait for
- * READY: the exec itself waits in the kernel until the observer takes it. At the level `writes` it is not observed, and GO waits for the observer.
- * Init is our child (the zygote clones it with CLONE_PARENT), so that its status and usage come straight from the kernel. Once it is dead every
- * process of the action is, so what a pipe holds then is all there will be: we take it and do not wait for an end of file, which a
+ * Nothing of the command runs before GO, and GO needs the pidfd, so that we can kill. From the
+ * level on where exec is observed, GO need not wait for READY: the exec itself waits in the kernel
+ * until the observer takes it. At the level `writes` it is not observed, and GO waits for the
+ * observer. Init is our child (the zygote clones it with CLONE_PARENT), so that its status and
+ * usage come straight from the kernel. Once it is dead every process of the action is, so what a
+ * pipe holds then is all there will be: we take it and do not wait for an end of file, which a
  * descriptor in flight in some socket could hold up.
  */
 #include <errno.h>
@@ -95,7 +99,10 @@ static void end_with(struct run *r, int code)
 	begin_kill(r);
 }
 
-/** Before GO nobody listens to KILL, and while the exec hangs nobody does; after the grace init has not heeded it. */
+/**
+ * Before GO nobody listens to KILL, and while the exec hangs nobody does; after the grace init has
+ * not heeded it.
+ */
 static void push_kill(struct run *r)
 {
 	bool due = !r->has_go || r->kill_hard || bj_now_ns() >= r->kill_ns + KILL_GRACE_NS;
@@ -299,8 +306,8 @@ static void zygote_gone(struct run *r)
 	r->kill_hard = true;
 	begin_kill(r);
 	if (!r->has_started)
-		r->has_done =
-			true; /* our end of the event socket closes, and with it ends what may be there */
+		/* our end of the event socket closes, and with it ends what may be there */
+		r->has_done = true;
 }
 
 static void handle_zygote(struct run *r)
@@ -375,8 +382,8 @@ static void handle_observer(struct run *r, short revents)
 		struct bj_err ignored = BJ_ERR_NULL;
 		int code = bj_observer_handle(r->observer, r->code == 0 ? r->err : &ignored);
 		if (code < 0) {
-			r->observer_done =
-				true; /* its calls fail with ENOSYS from now on: the action must not go on */
+			/* its calls fail with ENOSYS from now on: the action must not go on */
+			r->observer_done = true;
 			end_with(r, r->code == 0 ? code : r->code);
 		}
 	} else if (revents & (POLLHUP | POLLERR)) {
@@ -466,7 +473,8 @@ static void copy_strays(const struct bj_wire_exited *e, struct bj_jail_result *o
 static void judge_status(const struct run *r, struct bj_jail_result *out)
 {
 	const struct bj_wire_exited *e = r->has_exited ? &r->exited : NULL;
-	if (r->was_signaled) { /* init itself, by us: it had no time to report, or did not heed KILL */
+	/* init itself, by us: it had no time to report, or did not heed KILL */
+	if (r->was_signaled) {
 		out->end = r->forced;
 		out->signal = r->status;
 		out->exit_code = 128 + out->signal;
@@ -499,7 +507,9 @@ static uint64_t timeval_ns(struct timeval t)
 	return (uint64_t)t.tv_sec * BJ_NS_PER_SEC + (uint64_t)t.tv_usec * 1000;
 }
 
-/** All of the namespace, by the kernel's count for init and what it reaped, without init's own part. */
+/**
+ * All of the namespace, by the kernel's count for init and what it reaped, without init's own part.
+ */
 static void judge_usage(const struct run *r, struct bj_jail_result *out)
 {
 	uint64_t own_user_ns = r->has_exited ? r->exited.own_user_ns : 0;
@@ -520,7 +530,10 @@ static enum bj_code failure_code(int sys_errno)
 		       : BJ_FAILED_PRECONDITION;
 }
 
-/** Init died of a signal that we did not send: what the command's end was, nobody knows. Never an exit code. */
+/**
+ * Init died of a signal that we did not send: what the command's end was, nobody knows. Never an
+ * exit code.
+ */
 static bool is_lost(const struct run *r)
 {
 	return r->has_status && r->was_signaled && !r->forced && !r->sent_sigkill;
@@ -586,8 +599,8 @@ int bj_jail_run_reporting(struct bj_jail *jail, const struct bj_jail_spec *spec,
 	bj_close_fdp(&r.out[0]);
 	bj_close_fdp(&r.out[1]);
 	if (r.has_started && !r.has_status)
-		jail->unreaped = BJ_STEAL_FD(
-			r.pidfd); /* it did not die in time; bj_jail_free() tries again */
+		/* it did not die in time; bj_jail_free() tries again */
+		jail->unreaped = BJ_STEAL_FD(r.pidfd);
 	bj_close_fdp(&r.pidfd);
 	bj_close_fdp(&r.root_fd);
 	bj_close_fdp(&r.exec_fd);

@@ -2,11 +2,12 @@
 /*
  * The codec of the two specs. Layout, all integers little-endian:
  *
- *   u32 magic  u16 version  u16 kind (1 slot, 2 action)  then the fields of the struct in the order of spec.h
+ *   u32 magic  u16 version  u16 kind (1 slot, 2 action)  the fields of the struct, as in spec.h
  *   string: u32 length, the bytes, one NUL that is not counted    list: u32 count, the elements
  *
- * The NUL lets the decoder hand out views into the message that are C strings at the same time: no copy on an action's path.
- * The same check runs after decoding and before encoding, so that neither side can make the other act on a spec that it would refuse.
+ * The NUL lets the decoder hand out views into the message that are C strings at the same time: no
+ * copy on an action's path. The same check runs after decoding and before encoding, so that neither
+ * side can make the other act on a spec that it would refuse.
  */
 #include "executor/jail/spec.h"
 
@@ -83,7 +84,8 @@ static bool absolute_ok(struct bj_str path)
 }
 
 /**
- * Work-area paths go into mount options and we choose them: only characters that no option parser gives a meaning.
+ * Work-area paths go into mount options and we choose them: only characters that no option parser
+ * gives a meaning.
  */
 static bool work_path_ok(struct bj_str path)
 {
@@ -291,7 +293,10 @@ int bj_jail_spec_encode(const struct bj_jail_spec *spec, struct bj_buf *out, str
 
 /* ---- decoding ---- */
 
-/** What is left of the message. Once `bad` is set every get gives zero, so that one check at the end is enough. */
+/**
+ * What is left of the message. Once `bad` is set every get gives zero, so that one check at the end
+ * is enough.
+ */
 struct reader {
 	struct bj_str rest;
 	struct bj_arena *arena;
@@ -329,7 +334,10 @@ static struct bj_str get_str(struct reader *in)
 	return s;
 }
 
-/** A count whose elements take at least @min_bytes each: bounded by what is left before anything is allocated. */
+/**
+ * A count whose elements take at least @min_bytes each: bounded by what is left before anything is
+ * allocated.
+ */
 static size_t get_count(struct reader *in, size_t min_bytes)
 {
 	size_t n = get_u32(in);

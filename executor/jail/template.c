@@ -8,9 +8,10 @@
  *              /exec /tmp /dev/shm /proc   empty directories: the action's own mounts go there
  *   work_ns    the same, and the work area over /tmp
  *
- * Everything outside is opened (open_tree) before the new root exists and attached afterwards, then the old root goes. The
- * work area lives in a second namespace: an action's mounts are made there, detached, and attached by its init in a copy of
- * clean_ns, so that no action's namespace ever holds the work area, not even for a moment (and none has to pay for an umount).
+ * Everything outside is opened (open_tree) before the new root exists and attached afterwards, then
+ * the old root goes. The work area lives in a second namespace: an action's mounts are made there,
+ * detached, and attached by its init in a copy of clean_ns, so that no action's namespace ever
+ * holds the work area, not even for a moment (and none has to pay for an umount).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -105,13 +106,16 @@ static int make_devices(struct parts *p, struct bj_wire_failed *failed)
 		dev_t number = makedev(devices[i].major, devices[i].minor);
 		p->dev_nodes[i] = -1;
 		if (mknodat(p->dev, devices[i].name, S_IFCHR | devices[i].mode, number) == 0) {
-			if (fchmodat(p->dev, devices[i].name, devices[i].mode, 0) <
-			    0) /* the umask took its part */
+			/* the umask took its part */
+			if (fchmodat(p->dev, devices[i].name, devices[i].mode, 0) < 0)
 				return bj_fail(failed, "dev", "fchmodat", errno, devices[i].name);
 			continue;
 		}
-		if (errno !=
-		    EPERM) /* no right to make devices: a user namespace; the host's are mounted over plain files */
+		/*
+		 * no right to make devices: a user namespace; the host's are mounted over plain
+		 * files
+		 */
+		if (errno != EPERM)
 			return bj_fail(failed, "dev", "mknod", errno, devices[i].name);
 		p->dev_nodes[i] =
 			bj_mnt_clone(AT_FDCWD, devices[i].host,
@@ -141,7 +145,8 @@ static int try_copy(const struct bj_jail_root *root, int root_fd, struct bj_wire
 }
 
 /**
- * A dozen small things of /etc are copied instead: each mount is copied for every action and torn down with it.
+ * A dozen small things of /etc are copied instead: each mount is copied for every action and torn
+ * down with it.
  */
 static int open_roots(const struct bj_jail_slot_spec *spec, struct parts *p,
 		      struct bj_wire_failed *failed)
@@ -244,7 +249,10 @@ static int furnish(const struct bj_jail_slot_spec *spec, const struct parts *p,
 	return bj_mnt_set(p->root, "", MOUNT_ATTR_RDONLY, "root-tmpfs", failed);
 }
 
-/** The new root is put on the work directory, as good a place as any in our own namespace, and the old one is let go. */
+/**
+ * The new root is put on the work directory, as good a place as any in our own namespace, and the
+ * old one is let go.
+ */
 static int move_in(const struct bj_jail_slot_spec *spec, const struct parts *p,
 		   struct bj_wire_failed *failed)
 {

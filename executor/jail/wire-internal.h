@@ -5,11 +5,11 @@
  *
  *   executor -> zygote   SLOT (a slot spec), RUN (a spec + 3 descriptors)
  *   zygote -> executor   UP, FAILED, STARTED (pidfd of init, whose parent the executor is)
- *   init -> executor     FAILED, READY, EXITED                       on the action's own pair, which no action ever holds
+ *   init -> executor     FAILED, READY, EXITED: on the action's own pair, which no action ever holds
  *   executor -> init     GO, KILL
  *
- * Both ends come from one build: bodies are plain structs. A body over BJ_WIRE_INLINE_BYTES travels in a memfd, as the first descriptor.
- * Nothing here allocates, so that init may use it.
+ * Both ends come from one build: bodies are plain structs. A body over BJ_WIRE_INLINE_BYTES travels
+ * in a memfd, as the first descriptor. Nothing here allocates, so that init may use it.
  */
 #ifndef BJ_JAIL_WIRE_INTERNAL_H
 #define BJ_JAIL_WIRE_INTERNAL_H
@@ -24,13 +24,12 @@
 
 enum bj_wire_type {
 	BJ_WIRE_SLOT = 1, /* body: slot spec */
-	BJ_WIRE_RUN,	/* body: spec; descriptors: stdout, stderr, init's end of the event pair */
-	BJ_WIRE_UP,	/* the template stands */
-	BJ_WIRE_FAILED, /* body: struct bj_wire_failed */
-	BJ_WIRE_STARTED, /* body: struct bj_wire_started; descriptors: pidfd of init, mount of the input root */
-	BJ_WIRE_DONE, /* body: struct bj_wire_done */
-	BJ_WIRE_READY, /* body: struct bj_wire_ready: the command waits for GO, its filter attached */
-	BJ_WIRE_GO,    /* the supervisor listens */
+	BJ_WIRE_RUN,	  /* body: spec; fds: stdout, stderr, init's end of the event pair */
+	BJ_WIRE_UP,	  /* the template stands */
+	BJ_WIRE_FAILED,	  /* body: struct bj_wire_failed */
+	BJ_WIRE_STARTED, /* body: struct bj_wire_started; fds: pidfd of init, mount of the input root */
+	BJ_WIRE_READY,	/* body: struct bj_wire_ready: the filter with the listener is attached */
+	BJ_WIRE_GO,	/* exec; sent on STARTED, or on READY where exec itself is not observed */
 	BJ_WIRE_KILL,	/* kill all, reap, report */
 	BJ_WIRE_EXITED, /* body: struct bj_wire_exited */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One message is one datagram of a SOCK_SEQPACKET pair: a fixed head, then the body. See wire-internal.h for who says what.
+ * One message is one datagram of a SOCK_SEQPACKET pair: a fixed head, then the body. See
+ * wire-internal.h for who says what.
  */
 #include "executor/jail/wire-internal.h"
 

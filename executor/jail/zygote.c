@@ -2,15 +2,18 @@
 /*
  * The zygote of one slot: builds the template once, then runs one action after the other.
  *
- *   RUN -> decode -> layers (work_ns) -> setns(clean_ns) -> clone(VM|PARENT|NEWNS|NEWPID|NEWIPC) -> setns(work_ns)
- *       -> STARTED + pidfd -> wait for init's or the executor's end -> tidy up, while the executor is busy with the result
+ *   RUN -> decode -> layers (work_ns) -> setns(clean_ns)
+ *       -> clone(VM|PARENT|NEWNS|NEWPID|NEWIPC) -> setns(work_ns) -> STARTED + pidfd
+ *       -> wait for init's or the executor's end -> tidy up, while the executor handles the result
  *
- * Init shares our memory and has its own stack: no page table is copied and none torn down, which is a third of what an action costs. So, as long
- * as init lives, we allocate nothing, free nothing and change nothing that it reads. (errno is shared, too: each side sets it
- * only when a call fails, and we make none then that may fail while init still runs.)
+ * Init shares our memory and has its own stack: no page table is copied and none torn down, which
+ * is a third of what an action costs. So, as long as init lives, we allocate nothing, free nothing
+ * and change nothing that it reads. (errno is shared, too: each side sets it only when a call
+ * fails, and we make none then that may fail while init still runs.)
  *
- * Failures before the clone are answered with FAILED and leave the zygote fit for the next action. A failure afterwards that makes the next
- * action's walls doubtful ends the process: the executor sees the closed socket and starts a new one.
+ * Failures before the clone are answered with FAILED and leave the zygote fit for the next action.
+ * A failure afterwards that makes the next action's walls doubtful ends the process: the executor
+ * sees the closed socket and starts a new one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +53,9 @@ static int fail_errno(const char *step, const struct bj_err *err, struct bj_wire
 	return bj_fail(failed, step, "", err->sys_errno ? err->sys_errno : EINVAL, err->msg);
 }
 
-/** The body, wherever it travelled. The copy is ours: the sender cannot change it under the decoder. */
+/**
+ * The body, wherever it travelled. The copy is ours: the sender cannot change it under the decoder.
+ */
 static int message_body(struct zygote *z, const struct bj_wire_msg *msg, struct bj_str *out,
 			struct bj_wire_failed *failed)
 {
@@ -108,7 +113,10 @@ static int init_entry(void *arg)
 static pid_t clone_init(const struct zygote *z, struct bj_init *init, int *out_pidfd,
 			struct bj_wire_failed *failed)
 {
-	/* The executor as the parent: the kernel's word on the action's end reaches it without us in between. */
+	/*
+	 * The executor as the parent: the kernel's word on the action's end reaches it without us
+	 * in between.
+	 */
 	enum {
 		FLAGS = CLONE_VM | CLONE_PARENT | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC |
 			CLONE_PIDFD
@@ -123,7 +131,11 @@ struct action {
 	struct bj_layers layers;
 	pid_t pid;
 	int pidfd;
-	int ns_fd; /* init's mount namespace, held so that its teardown waits until the result is out; -1: not held */
+	/*
+	 * init's mount namespace, held so that its teardown waits until the result is out; -1: not
+	 * held
+	 */
+	int ns_fd;
 };
 
 static int decode_action(struct zygote *z, const struct bj_wire_msg *msg, struct action *a,
@@ -183,7 +195,10 @@ static int hold_mount_ns(const struct zygote *z, const struct action *a)
 	return openat(z->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
 }
 
-/** Sleeps until init is dead; its parent, the executor, takes the status. When the executor goes first, everything goes. */
+/**
+ * Sleeps until init is dead; its parent, the executor, takes the status. When the executor goes
+ * first, everything goes.
+ */
 static void await_init(const struct zygote *z, const struct action *a)
 {
 	struct pollfd fds[2] = { { .fd = a->pidfd, .events = POLLIN },
@@ -206,7 +221,10 @@ static void run_action(struct zygote *z, const struct bj_wire_msg *msg)
 					(const int[2]){ a.pidfd, a.layers.exec_fd }, 2);
 	if (sent < 0)
 		_exit(0); /* the executor is gone */
-	/* Init has its own descriptors, but it reads the numbers here: only copies may be marked as closed. */
+	/*
+	 * Init has its own descriptors, but it reads the numbers here: only copies may be marked as
+	 * closed.
+	 */
 	struct bj_layers layers = a.layers;
 	struct bj_wire_msg done_msg = *msg;
 	bj_layers_close(&layers);
@@ -219,7 +237,10 @@ static void run_action(struct zygote *z, const struct bj_wire_msg *msg)
 	/* The executor has its answer; what follows is off the action's path. */
 	bj_close_fdp(&a.pidfd);
 	bj_close_fdp(&a.ns_fd);
-	/* The next action must not find what this one left: TIME_WAIT, counters, a socket in flight in another socket. */
+	/*
+	 * The next action must not find what this one left: TIME_WAIT, counters, a socket in flight
+	 * in another socket.
+	 */
 	if (!bj_net_is_untouched(&z->net) &&
 	    bj_net_fresh(&z->net, z->template.proc_fd, &failed) < 0)
 		_exit(1);

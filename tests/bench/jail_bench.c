@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the jar costs: `true` under the jail against vfork+exec of the same, in one run, taking turns in random order.
+ * What the jar costs: `true` under the jail against vfork+exec of the same, in one run, taking
+ * turns in random order.
  *
  *   jail_bench JAIL WORK_DIR [ROUNDS] [SECONDS]
  *
- * First table: one action after the other, microseconds, min / p25 / median, and the difference to the floor. The time is that of
- * bj_jail_run() alone: laying out and removing the action's directories is not the jail's. Second table: actions a second
- * with 1, 2 and 4 slots, laying out and removal included, against as many threads that only spawn.
+ * First table: one action after the other, microseconds, min / p25 / median, and the difference to
+ * the floor. The time is that of bj_jail_run() alone: laying out and removing the action's
+ * directories is not the jail's. Second table: actions a second with 1, 2 and 4 slots, laying out
+ * and removal included, against as many threads that only spawn.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,7 +42,10 @@ enum { N_VARIANTS = BJ_ARRAY_LEN(variants) };
 
 static uint64_t *samples[N_VARIANTS];
 
-/** posix_spawn, which vforks, and two pipes that are read to their ends, as an executor without a jail would. */
+/**
+ * posix_spawn, which vforks, and two pipes that are read to their ends, as an executor without a
+ * jail would.
+ */
 static void spawn_true(void)
 {
 	int out[2], errs[2];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * tests/escape/cases.h - what the files of escape tests share: the two slots, the checks, the tables.
- * One thread, but for actions that a test runs beside each other.
+ * tests/escape/cases.h - what the files of escape tests share: the two slots, the checks, the
+ * tables. One thread, but for actions that a test runs beside each other.
  */
 #ifndef BJ_TESTS_ESCAPE_CASES_H
 #define BJ_TESTS_ESCAPE_CASES_H
@@ -48,8 +48,8 @@ void sh(const char *script, struct outcome *o);
 void still_works(void);
 bool file_is(const char *dir, const char *rel, const char *text);
 /**
- * "owner" in the userns profile, where the action's uid is the one that owns everything, so that what
- * DAC refuses elsewhere is allowed; else "other".
+ * "owner" in the userns profile, where the action's uid is the one that owns everything, so that
+ * what DAC refuses elsewhere is allowed; else "other".
  */
 const char *userns_owner(void);
 

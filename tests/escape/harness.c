@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The executor's part in small: directories in the work area, hard links and ownership as the real one makes them, one run.
+ * The executor's part in small: directories in the work area, hard links and ownership as the real
+ * one makes them, one run.
  */
 #include "tests/escape/harness.h"
 

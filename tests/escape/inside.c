@@ -36,7 +36,10 @@ static void test_env_exact(void)
 
 static void test_argv0_path(void)
 {
-	/* L51: a slash counts from the working directory, a bare name goes along PATH, relative entries too */
+	/*
+	 * L51: a slash counts from the working directory, a bare name goes along PATH, relative
+	 * entries too
+	 */
 	static const struct input script = { "w/bin/t", "#!/bin/sh\necho \"$0\"\n", true };
 	static const struct input wrong = { "bin/t", "#!/bin/sh\necho BAD\n", true };
 	struct outcome o;

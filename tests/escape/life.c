@@ -96,8 +96,10 @@ static void test_timeout_before_start(void)
 	struct action a = { .argv = { "/bin/sh", "-c", "echo never" } };
 	char dir[320];
 	action_lay_out(&slot, &a, dir, sizeof(dir));
-	a.timeout_ms =
-		1; /* gone by the time that anything can be up: two runs of which the first is stopped at once */
+	/*
+	 * gone by the time that anything can be up: two runs of which the first is stopped at once
+	 */
+	a.timeout_ms = 1;
 	int fd = eventfd(1, EFD_CLOEXEC);
 	a.cancel_fd = fd;
 	action_execute(&slot, &a, dir, &o);
@@ -221,7 +223,8 @@ static void test_usage_of_the_killed(void)
 	if (ran(&o)) {
 		CHECK(o.result.end == BJ_END_TIMEOUT);
 		CHECK(o.result.user_ns >
-		      50 * BJ_NS_PER_MS); /* a busy machine gives it little; losing it would give nothing */
+		      /* a busy machine gives it little; losing it would give nothing */
+		      50 * BJ_NS_PER_MS);
 	}
 	outcome_free(&o);
 }
@@ -326,7 +329,9 @@ static void test_init_killed_from_outside(void)
 	still_works(); /* the zygote is not hurt, though it shared init's memory */
 }
 
-/** In a child: an own slot and an action whose only trace is a pipe that it holds open for writing. */
+/**
+ * In a child: an own slot and an action whose only trace is a pipe that it holds open for writing.
+ */
 BJ_NORETURN static void doomed_executor(int number)
 {
 	struct slot own;
@@ -376,8 +381,8 @@ static void test_executor_killed(void)
 {
 	for (int round = 0; round < 25; round++) {
 		int hold[2];
-		CHECK(pipe2(hold, 0) ==
-		      0); /* not CLOEXEC: zygote and init must drop it themselves */
+		/* not CLOEXEC: zygote and init must drop it themselves */
+		CHECK(pipe2(hold, 0) == 0);
 		pid_t child = fork();
 		if (child == 0) {
 			(void)close(hold[0]);
@@ -387,7 +392,10 @@ static void test_executor_killed(void)
 		(void)usleep((useconds_t)(round * 1700));
 		(void)kill(child, SIGKILL);
 		(void)waitpid(child, NULL, 0);
-		/* fork's copy in the executor is gone; the end of file comes when no process of the jail has it either */
+		/*
+		 * fork's copy in the executor is gone; the end of file comes when no process of the
+		 * jail has it either
+		 */
 		struct pollfd p = { .fd = hold[0], .events = POLLIN };
 		CHECK(poll(&p, 1, PROMPT_MS) == 1);
 		(void)close(hold[0]);
@@ -417,7 +425,10 @@ static void test_executor_killed_nobody_left(void)
 
 static void test_thread_ends(void)
 {
-	/* L66: an action outlives nothing of its starter but the slot: run from a thread that ends, then from another */
+	/*
+	 * L66: an action outlives nothing of its starter but the slot: run from a thread that ends,
+	 * then from another
+	 */
 	struct action a = { .argv = { "/bin/echo", "hi" } };
 	for (int i = 0; i < 3; i++) {
 		struct parallel p = { .slot = &slot, .action = &a };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The prisoner: a static program that is put in an action's input tree and tries one way out after the other.
- * `probe VERB [ARG…]` prints a line for each attempt that went otherwise than it should and exits with 1 then, with 0 if all held.
+ * The prisoner: a static program that is put in an action's input tree and tries one way out after
+ * the other. `probe VERB [ARG…]` prints a line for each attempt that went otherwise than it should
+ * and exits with 1 then, with 0 if all held.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,7 +50,10 @@ static void expect(bool ok, const char *what)
 		bad(what, "not so");
 }
 
-/** @r: result of a call that must have failed. With @want, with this errno; else with a refusal of whatever kind. */
+/**
+ * @r: result of a call that must have failed. With @want, with this errno; else with a refusal of
+ * whatever kind.
+ */
 static void refused_as(long r, int want, const char *what)
 {
 	int e = errno;
@@ -242,7 +246,10 @@ static void verb_clone(void)
 
 /* ---- init and the other processes ---- */
 
-/** @argv[0] "owner": the userns profile, where root of init's own namespace has our uid, so that DAC alone does not stop us. */
+/**
+ * @argv[0] "owner": the userns profile, where root of init's own namespace has our uid, so that DAC
+ * alone does not stop us.
+ */
 static void verb_init(int argc, char **argv)
 {
 	bool owner = argc > 0 && strcmp(argv[0], "owner") == 0;
@@ -258,8 +265,8 @@ static void verb_init(int argc, char **argv)
 	FAILS(open("/proc/1/root/etc/passwd", O_RDONLY | O_CLOEXEC), EACCES);
 	if (!owner) {
 		FAILS(open("/proc/1/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC), EACCES);
-		no_write(
-			"/proc/1/oom_score_adj"); /* with it the action could only offer its own init to the OOM killer */
+		/* with it the action could only offer its own init to the OOM killer */
+		no_write("/proc/1/oom_score_adj");
 		no_write("/proc/1/clear_refs");
 		struct rlimit none = { 0, 0 };
 		FAILS(prlimit(1, RLIMIT_CPU, &none, NULL), EPERM);
@@ -281,7 +288,10 @@ static void verb_init(int argc, char **argv)
 	}
 }
 
-/** None of these may end init; the kernel drops them. That we still run afterwards is what the driver looks at. */
+/**
+ * None of these may end init; the kernel drops them. That we still run afterwards is what the
+ * driver looks at.
+ */
 static void verb_kill_init(void)
 {
 	for (int sig = 1; sig <= 64; sig++) {
@@ -290,8 +300,8 @@ static void verb_kill_init(void)
 	}
 	for (int sig = 1; sig <= 64; sig++)
 		(void)syscall(SYS_tgkill, 1, 1, sig);
-	(void)usleep(
-		20000); /* time for a signal that is not dropped to be taken; we are killed with init then */
+	/* time for a signal that is not dropped to be taken; we are killed with init then */
+	(void)usleep(20000);
 	puts("alive");
 }
 
@@ -396,9 +406,8 @@ static void verb_fds(void)
 
 static void verb_inputs(int argc, char **argv)
 {
-	bool owner = argc > 0 &&
-		     strcmp(argv[0], "owner") ==
-			     0; /* the userns profile: the files are ours, the copy changes */
+	/* the userns profile: the files are ours, the copy changes */
+	bool owner = argc > 0 && strcmp(argv[0], "owner") == 0;
 	int fd = open("in/f", O_WRONLY | O_CLOEXEC);
 	if (!owner) {
 		expect(fd < 0 && (errno == EACCES || errno == EROFS), "open an input for writing");
@@ -412,9 +421,8 @@ static void verb_inputs(int argc, char **argv)
 		fd = open("in/f", O_WRONLY | O_TRUNC | O_CLOEXEC);
 		expect(fd >= 0 && write(fd, "evil", 4) == 4, "write to the copy");
 	}
-	(void)!link(
-		"in/f",
-		"hard"); /* may be refused (protected_hardlinks); either way it must not reach the store */
+	/* may be refused (protected_hardlinks); either way it must not reach the store */
+	(void)!link("in/f", "hard");
 	int hard = open("hard", O_WRONLY | O_TRUNC | O_CLOEXEC);
 	if (hard >= 0)
 		(void)!write(hard, "evil", 4);
@@ -526,7 +534,10 @@ static void verb_udp_unreachable(void)
 	FAILS(sendto(s, "x", 1, 0, (struct sockaddr *)&a, sizeof(a)), ENETUNREACH);
 }
 
-/** A socket with a name that nobody holds but a message in its own queue: it outlives the process until the kernel looks. */
+/**
+ * A socket with a name that nobody holds but a message in its own queue: it outlives the process
+ * until the kernel looks.
+ */
 static void verb_socket_in_flight(void)
 {
 	int pair[2];
@@ -649,7 +660,10 @@ static void verb_swarm(void)
 	}
 }
 
-/** Same uid as init: what it may do to init by number is limited to itself. The command must still end as usual. */
+/**
+ * Same uid as init: what it may do to init by number is limited to itself. The command must still
+ * end as usual.
+ */
 static void verb_starve_init(void)
 {
 	struct rlimit none = { 0, 0 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The codec between executor and belljar-jail. The first byte picks the kind. What decodes must be accepted by the encoder and
- * come out as the same bytes: one spec has one encoding, so that neither side can be made to see another than the other sees.
+ * The codec between executor and belljar-jail. The first byte picks the kind. What decodes must be
+ * accepted by the encoder and come out as the same bytes: one spec has one encoding, so that
+ * neither side can be made to see another than the other sees.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -315,8 +315,8 @@ static void every_truncation_is_refused(void **state)
 	bj_cleanup(bj_buf_deinit) struct bj_buf wire = BJ_BUF_INIT(4096);
 	assert_int_equal(bj_jail_spec_encode(&in, &wire, &err), 0);
 	for (size_t n = 0; n < wire.len; n++) {
-		bj_cleanup(bj_freep) char *copy =
-			bj_malloc(n); /* so that a sanitizer sees the end */
+		/* so that a sanitizer sees the end */
+		bj_cleanup(bj_freep) char *copy = bj_malloc(n);
 		assert_non_null(copy);
 		memcpy(copy, wire.data, n);
 		assert_int_equal(decode(bj_str_n(copy, n)), -BJ_INVALID_ARGUMENT);

@@ -114,8 +114,8 @@ static void a_body_larger_than_the_room_is_refused(void **state)
 	assert_int_equal(bj_wire_send(p->fd[0], BJ_WIRE_FAILED, "12345", 5, (int[]){ p->fd[0] }, 1),
 			 0);
 	assert_int_equal(bj_wire_recv(p->fd[1], body, sizeof(body), 0, &msg), -EBADMSG);
-	int probe =
-		dup(0); /* the descriptor that came along was closed: its number is free again */
+	/* the descriptor that came along was closed: its number is free again */
+	int probe = dup(0);
 	(void)close(probe);
 	assert_int_equal(bj_wire_send(p->fd[0], BJ_WIRE_FAILED, "1234", 4, NULL, 0), 0);
 	assert_int_equal(bj_wire_recv(p->fd[1], body, sizeof(body), 0, &msg), 1);
