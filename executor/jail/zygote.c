@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ struct zygote {
 	struct bj_net net;
 	struct bj_userns userns;
 	char *init_stack_top;
+	bool has_ns_ioctl; /* known before the first action: a failing call would set init's errno */
 	struct bj_observer_filter *filters[4]; /* by level; made at first use */
 };
 
@@ -187,9 +189,8 @@ static int start_action(struct zygote *z, const struct bj_wire_msg *msg, struct 
 /** Holds init's mount namespace, by the cheap way that newer kernels have, or through /proc. */
 static int hold_mount_ns(const struct zygote *z, const struct action *a)
 {
-	int fd = ioctl(a->pidfd, PIDFD_GET_MNT_NAMESPACE_IOCTL, 0);
-	if (fd >= 0)
-		return fd;
+	if (z->has_ns_ioctl)
+		return ioctl(a->pidfd, PIDFD_GET_MNT_NAMESPACE_IOCTL, 0);
 	char path[32];
 	(void)snprintf(path, sizeof(path), "%d/ns/mnt", (int)a->pid); /* an int */
 	return openat(z->template.proc_fd, path, O_RDONLY | O_CLOEXEC);
@@ -280,6 +281,14 @@ static int make_init_stack(struct zygote *z, struct bj_wire_failed *failed)
 	return 0;
 }
 
+static bool has_ns_ioctl(void)
+{
+	bj_cleanup(bj_close_fdp) int pidfd = pidfd_open(getpid(), 0);
+	bj_cleanup(bj_close_fdp) int ns =
+		pidfd < 0 ? -1 : ioctl(pidfd, PIDFD_GET_MNT_NAMESPACE_IOCTL, 0);
+	return ns >= 0;
+}
+
 static int set_up(struct zygote *z, struct bj_wire_failed *failed)
 {
 	if (receive_slot(z, failed) < 0)
@@ -290,6 +299,7 @@ static int set_up(struct zygote *z, struct bj_wire_failed *failed)
 		return -1;
 	if (bj_userns_make(&z->slot, z->template.proc_fd, &z->userns, failed) < 0)
 		return -1;
+	z->has_ns_ioctl = has_ns_ioctl();
 	return make_init_stack(z, failed);
 }
 
