@@ -6,6 +6,7 @@ Violation of belljar.v1.SandboxReport; tests/e2e has the records of real builds.
 
 import os
 import re
+import shutil
 import socket
 import tempfile
 
@@ -88,7 +89,8 @@ class Records(Case):
             self.assertNotEqual("", record.operation)
 
     def test_L128_socket_of_the_host(self):
-        path = os.path.join(self.server.dir, "sock")
+        path = os.path.join(tempfile.mkdtemp(prefix="bjtest-", dir="/var/tmp"), "sock")
+        self.addCleanup(shutil.rmtree, os.path.dirname(path))
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
             listener.listen()

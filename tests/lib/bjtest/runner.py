@@ -12,6 +12,7 @@ import argparse
 import faulthandler
 import importlib
 import os
+import random
 import re
 import resource
 import sys
@@ -105,6 +106,7 @@ def main(directory, argv=None):
     parser.add_argument("pattern", nargs="*",
                         help="regular expressions; a test runs when one is found in its name")
     parser.add_argument("--slow", action="store_true", help="the tests that take long, and only these")
+    parser.add_argument("--shuffle", metavar="SEED", type=int, help="in another order within each file")
     parser.add_argument("--list", action="store_true", help="only print the names")
     options = parser.parse_args(argv)
 
@@ -126,6 +128,8 @@ def main(directory, argv=None):
                 n_unselected += _is_slow(test)
                 continue
             chosen.append(test)
+        if options.shuffle is not None:
+            random.Random(options.shuffle).shuffle(chosen)
         if options.list:
             for test in chosen:
                 print(name_of(test))
