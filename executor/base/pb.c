@@ -7,8 +7,8 @@
  *	frame 1:                                 hash size           <- the cursor only ever moves right
  *
  * What to do with a field number is worked out once per message type and kept for the life of the process (a plan).
- * A type from which no string can be reached is stepped over whole; types that can contain themselves are always
- * entered, so that the limit on depth also protects protobuf-c, which recurses without one.
+ * Messages are entered even where no string can be: so the limit on depth protects protobuf-c, which recurses without
+ * one, and what is malformed is refused everywhere alike (protobuf-c takes a field number of 0, for one).
  *
  * Plans live in a fixed table that is only ever added to: readers take no lock. A plan is published with release and
  * read with acquire; when two threads make the same plan, the loser frees its copy. There are a few hundred message
@@ -24,10 +24,9 @@
 #include "executor/base/alloc.h"
 
 enum {
-	MAX_DEPTH = 100,    /* messages within messages, as other implementations allow */
-	N_PLANS = 1024,	    /* slots of the table, a power of two */
-	N_DIRECT = 32,	    /* field numbers below it are looked up directly; REAPI uses up to 21 */
-	MAX_TYPE_PATH = 64, /* of the search for strings; beyond it a type is simply entered */
+	MAX_DEPTH = 100, /* messages within messages, as other implementations allow */
+	N_PLANS = 1024,	 /* slots of the table, a power of two */
+	N_DIRECT = 32,	 /* field numbers below it are looked up directly; REAPI uses up to 21 */
 	MAX_VARINT_BYTES = 10 /* 64 bits, 7 a byte */
 };
 
@@ -42,50 +41,20 @@ enum wire {
 
 struct plan {
 	const ProtobufCMessageDescriptor *type;
-	bool is_entered; /* a string or a cycle can be reached from it */
 	/* By field number: a string to check or a message to enter; NULL is stepped over. */
 	const ProtobufCFieldDescriptor *fields[N_DIRECT];
 };
 
 static _Atomic(const struct plan *) plans[N_PLANS];
 
-struct type_path {
-	const ProtobufCMessageDescriptor *types[MAX_TYPE_PATH];
-	size_t n_types;
-};
-
-/* Depth first over the types; what is on the path already is a cycle. */
-static bool must_enter(const ProtobufCMessageDescriptor *type, struct type_path *path)
-{
-	if (path->n_types == MAX_TYPE_PATH)
-		return true;
-	for (size_t i = 0; i < path->n_types; i++)
-		if (path->types[i] == type)
-			return true;
-	path->types[path->n_types++] = type;
-	bool found = false;
-	for (unsigned i = 0; i < type->n_fields && !found; i++) {
-		const ProtobufCFieldDescriptor *field = &type->fields[i];
-		if (field->type == PROTOBUF_C_TYPE_STRING)
-			found = true;
-		else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-			found = must_enter(field->descriptor, path);
-	}
-	path->n_types--;
-	return found;
-}
-
 static bool is_looked_at(const ProtobufCFieldDescriptor *field)
 {
-	struct type_path path = { .n_types = 0 };
-	return field->type == PROTOBUF_C_TYPE_STRING ||
-	       (field->type == PROTOBUF_C_TYPE_MESSAGE && must_enter(field->descriptor, &path));
+	return field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE;
 }
 
 static void plan_make(const ProtobufCMessageDescriptor *type, struct plan *plan)
 {
-	struct type_path path = { .n_types = 0 };
-	*plan = (struct plan){ .type = type, .is_entered = must_enter(type, &path) };
+	*plan = (struct plan){ .type = type };
 	for (unsigned i = 0; i < type->n_fields; i++)
 		if (type->fields[i].id < N_DIRECT && is_looked_at(&type->fields[i]))
 			plan->fields[type->fields[i].id] = &type->fields[i];
@@ -293,8 +262,6 @@ static int check_strings(struct bj_str bytes, const ProtobufCMessageDescriptor *
 	if (!plan)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory to check a %s",
 				  type->name);
-	if (!plan->is_entered)
-		return 0; /* protobuf-c refuses what is malformed in it */
 	const uint8_t *start = (const uint8_t *)bytes.ptr;
 	struct walk walk; /* set by hand: frames[] is 1600 bytes that most messages do not need */
 	walk.start = walk.at = start;

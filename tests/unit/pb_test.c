@@ -211,10 +211,12 @@ static void malformed_wire_is_refused(void **state)
 		{ "cut, no strings", PLAIN,
 		  WIRE("\x2a\x05"
 		       "abcd"),
-		  BAD, "malformed bj.test.Plain of 6" },
+		  BAD, "malformed bj.test.Plain: length beyond the end" },
+		{ "number 0 in two bytes, no strings", PLAIN, WIRE("\x80\x00\x01"), BAD,
+		  "bad tag" },
 		{ "bad packed", PLAIN, WIRE("\x12\x01\x80"), BAD, "malformed bj.test.Plain" },
 		{ "bad plain inside", OUTER, WIRE("\x32\x02\x2a\x05"), BAD,
-		  "malformed bj.test.Outer" },
+		  "malformed bj.test.Plain" },
 	};
 	check_table(table, BJ_ARRAY_LEN(table));
 }
