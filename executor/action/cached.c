@@ -29,18 +29,42 @@ int cached_store(struct life *life, struct bj_err *err)
 			    &life->request->action, &entry, life->arena, err);
 }
 
-static void tell_hit(struct bj_runner *runner, const struct bj_run_request *request,
-		     const re_action_result *result, struct bj_str message, bool has_violations)
+/* The packed SandboxReport of a result; an empty view when it has none that can be read (a client may have uploaded anything). */
+static struct bj_str report_of(const re_action_result *result, struct bj_arena *arena,
+			       const Belljar__V1__SandboxReport **out_report)
 {
 	const re_action_metadata *metadata = result->execution_metadata;
+	struct bj_err ignored = BJ_ERR_NULL;
+	ProtobufCMessage *message;
+
+	for (size_t i = 0; metadata && i < metadata->n_auxiliary_metadata; i++) {
+		const Google__Protobuf__Any *any = metadata->auxiliary_metadata[i];
+		struct bj_str bytes = bj_str_n(any->value.data, any->value.len);
+
+		if (!bj_str_has_suffix(bj_str_of(any->type_url),
+				       BJ_STR_LIT("/belljar.v1.SandboxReport")) ||
+		    bj_pb_unpack(bytes, &belljar__v1__sandbox_report__descriptor, arena, &message,
+				 &ignored) < 0)
+			continue;
+		*out_report = (const Belljar__V1__SandboxReport *)message;
+		return bytes;
+	}
+	return BJ_STR_NULL;
+}
+
+void bj_runner_tell_hit(struct bj_runner *runner, const struct bj_run_request *request,
+			const re_action_result *result, struct bj_str message,
+			struct bj_arena *arena)
+{
+	const Belljar__V1__SandboxReport *report = NULL;
+	struct bj_str packed = report_of(result, arena, &report);
 	char action[BJ_DIGEST_STR_BYTES];
 
-	if (!metadata || metadata->n_auxiliary_metadata == 0)
+	if (!report)
 		return;
 	bj_digest_str(&request->action, action);
 	struct bj_stored_report stored = {
-		.packed = bj_str_n(metadata->auxiliary_metadata[0]->value.data,
-				   metadata->auxiliary_metadata[0]->value.len),
+		.packed = packed,
 		.action = bj_str_of(action),
 		.target = request->client.target,
 		.mnemonic = request->client.mnemonic,
@@ -48,26 +72,10 @@ static void tell_hit(struct bj_runner *runner, const struct bj_run_request *requ
 		.exit_code = result->exit_code,
 		.finished_ns = bj_realtime_ns(),
 		.cached = true,
-		.has_violations = has_violations,
+		.has_violations = report->n_violations > 0,
 		.message = message,
 	};
 	bj_reports_add(runner->opts.reports, &stored);
-}
-
-static bool has_records(const re_action_result *result, struct bj_arena *arena)
-{
-	struct bj_err ignored = BJ_ERR_NULL;
-	ProtobufCMessage *message;
-
-	if (!result->execution_metadata || !result->execution_metadata->n_auxiliary_metadata)
-		return false;
-	const ProtobufCBinaryData *value =
-		&result->execution_metadata->auxiliary_metadata[0]->value;
-
-	return bj_pb_unpack(bj_str_n(value->data, value->len),
-			    &belljar__v1__sandbox_report__descriptor, arena, &message,
-			    &ignored) == 0 &&
-	       ((const Belljar__V1__SandboxReport *)message)->n_violations > 0;
 }
 
 int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request,
@@ -91,10 +99,9 @@ int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request
 
 	if (entry.counts_as_violation && settings->on_violation == BJP_ON_VIOLATION_FAIL) {
 		entry.result->exit_code = VIOLATION_EXIT_CODE;
-		response.message = BJ_STR_LIT("belljar: the cached action touched what it did not "
-					      "declare (onViolation=fail)");
+		response.message = entry.message;
 	}
-	tell_hit(runner, request, entry.result, response.message, has_records(entry.result, arena));
+	bj_runner_tell_hit(runner, request, entry.result, response.message, arena);
 	*out_response = bj_pack_response(&response, arena);
 	if (!out_response->ptr)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for a cached result");

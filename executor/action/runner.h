@@ -13,6 +13,7 @@
 #include "executor/action/layout.h"
 #include "executor/action/report.h"
 #include "executor/action/run.h"
+#include "executor/cas/reapi.h"
 #include "executor/cas/store.h"
 #include "executor/jail/jail.h"
 #include "policy/policy.h"
@@ -56,6 +57,13 @@ bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns);
  * Command are in the store, by their platform. Blocks on disk.
  */
 bool bj_runner_fails_violations(struct bj_runner *runner, const struct bj_digest *action, struct bj_arena *arena);
+/**
+ * bj_runner_tell_hit() - puts the report of a cached result among those that `explain` shows, under the name of who asked for it now.
+ * @arena: for the look into the report; nothing of it is kept
+ */
+void bj_runner_tell_hit(struct bj_runner *runner, const struct bj_run_request *request,
+			const re_action_result *result, struct bj_str message,
+			struct bj_arena *arena);
 /** The ops with their ctx. */
 struct bj_runner_ops bj_runner_ops(struct bj_runner *runner);
 

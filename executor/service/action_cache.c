@@ -44,6 +44,22 @@ static bool fails_today(struct unary *u, const struct bj_digest *action)
 	       bj_runner_fails_violations(u->services->opts.runner, action, u->arena);
 }
 
+/* Bazel asks here before it asks Execute: a build that is served from the cache has its violations all the same. */
+static void tell_hit(struct unary *u, const BJ_RE(GetActionResultRequest) * req,
+		     const struct bj_digest *action, const struct bj_cache_entry *entry)
+{
+	struct bj_run_request asked = {
+		.instance = bj_str_of(req->instance_name),
+		.action = *action,
+	};
+
+	if (!u->services->opts.runner || entry->origin != BJ_CACHE_EXECUTED)
+		return;
+	request_client_info(u->call, u->arena, &asked.client);
+	bj_runner_tell_hit(u->services->opts.runner, &asked, entry->result, entry->message,
+			   u->arena);
+}
+
 static int get_result(struct unary *u)
 {
 	const BJ_RE(GetActionResultRequest) *req =
@@ -72,6 +88,7 @@ static int get_result(struct unary *u)
 		bj_digest_str(&action, text);
 		return bj_err_set(&u->err, BJ_NOT_FOUND, "no result of action %s is cached", text);
 	}
+	tell_hit(u, req, &action, &entry);
 	if (req->inline_stdout)
 		inline_blob(u, entry.result->stdout_digest, &entry.result->stdout_raw, &budget);
 	if (req->inline_stderr)
