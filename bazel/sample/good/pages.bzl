@@ -6,7 +6,7 @@ def _impl(ctx):
     ctx.actions.run_shell(
         inputs = [ctx.file.src],
         outputs = [out],
-        command = "n=0; for word in $(cat \"$1\"); do n=$((n + 1)); echo \"$word\" > \"$2/$n.txt\"; done",
+        command = "mkdir -p \"$2\"; n=0; for word in $(cat \"$1\"); do n=$((n + 1)); echo \"$word\" > \"$2/$n.txt\"; done",
         arguments = [ctx.file.src.path, out.path],
         mnemonic = "Pages",
     )
