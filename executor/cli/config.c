@@ -44,6 +44,7 @@ struct key {
 	const char *choices;
 	const struct key *keys;
 	size_t n_keys;
+	const char *help; /* one line with the default in brackets */
 };
 
 struct reader {
@@ -85,9 +86,18 @@ static const char observe_levels[] = "off, writes, default, strict";
 static const char on_violation_modes[] = "report, fail, off";
 
 static const struct key ignore_keys[] = {
-	{ .name = "read", .path = "sandbox.ignore.read", .kind = KEY_IGNORE },
-	{ .name = "write", .path = "sandbox.ignore.write", .kind = KEY_IGNORE },
-	{ .name = "network", .path = "sandbox.ignore.network", .kind = KEY_IGNORE },
+	{ .name = "read",
+	  .path = "sandbox.ignore.read",
+	  .kind = KEY_IGNORE,
+	  .help = "paths inside whose undeclared reads are not reported: globs" },
+	{ .name = "write",
+	  .path = "sandbox.ignore.write",
+	  .kind = KEY_IGNORE,
+	  .help = "the same for writes and undeclared outputs" },
+	{ .name = "network",
+	  .path = "sandbox.ignore.network",
+	  .kind = KEY_IGNORE,
+	  .help = "ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT, *:PORT or *" },
 };
 
 static const struct key bounds_keys[] = {
@@ -96,17 +106,20 @@ static const struct key bounds_keys[] = {
 	  .kind = KEY_CHOICE,
 	  .offset = AT(bounds.min_observe),
 	  .choose = choose_observe,
-	  .choices = observe_levels },
+	  .choices = observe_levels,
+	  .help = "an action may not ask to be observed less [off]" },
 	{ .name = "mayIgnore",
 	  .path = "sandbox.bounds.mayIgnore",
 	  .kind = KEY_BOOL,
-	  .offset = AT(bounds.may_ignore) },
+	  .offset = AT(bounds.may_ignore),
+	  .help = "actions may extend the ignore lists [true]" },
 	{ .name = "minOnViolation",
 	  .path = "sandbox.bounds.minOnViolation",
 	  .kind = KEY_CHOICE,
 	  .offset = AT(bounds.min_on_violation),
 	  .choose = choose_on_violation,
-	  .choices = on_violation_modes },
+	  .choices = on_violation_modes,
+	  .help = "fail: an action cannot relax it to report [off]" },
 };
 
 static const struct key sandbox_keys[] = {
@@ -115,21 +128,24 @@ static const struct key sandbox_keys[] = {
 	  .kind = KEY_CHOICE,
 	  .offset = AT(settings.write),
 	  .choose = choose_write,
-	  .choices = write_modes },
+	  .choices = write_modes,
+	  .help = "inside the input root: a private layer, or EROFS outside outputs [scratch]" },
 	{ .name = "observe",
 	  .path = "sandbox.observe",
 	  .kind = KEY_CHOICE,
 	  .given = GIVEN_OBSERVE,
 	  .offset = AT(settings.observe),
 	  .choose = choose_observe,
-	  .choices = observe_levels },
+	  .choices = observe_levels,
+	  .help = "how much of what an action attempts is looked at [default]" },
 	{ .name = "onViolation",
 	  .path = "sandbox.onViolation",
 	  .kind = KEY_CHOICE,
 	  .given = GIVEN_ON_VIOLATION,
 	  .offset = AT(settings.on_violation),
 	  .choose = choose_on_violation,
-	  .choices = on_violation_modes },
+	  .choices = on_violation_modes,
+	  .help = "fail: an action with a record that counts ends with 121 [report]" },
 	{ .name = "ignore",
 	  .path = "sandbox.ignore",
 	  .kind = KEY_MAP,
@@ -146,26 +162,35 @@ static const uint64_t max_bytes = UINT64_C(1) << 50;
 static const uint64_t max_uid = UINT32_MAX - 1 - BJ_CONFIG_MAX_SLOTS;
 
 static const struct key top_keys[] = {
-	TOP("listen", KEY_LIST, .offset = AT(listen)),
-	TOP("store", KEY_TEXT, .offset = AT(store)),
-	TOP("slots", KEY_NUMBER, .offset = AT(n_slots), .min = 1, .max = BJ_CONFIG_MAX_SLOTS),
-	TOP("workspaces", KEY_LIST, .offset = AT(workspaces)),
+	TOP("listen", KEY_LIST, .offset = AT(listen), .help = "as --listen; one or a list"),
+	TOP("store", KEY_TEXT, .offset = AT(store), .help = "as --store"),
+	TOP("slots", KEY_NUMBER, .offset = AT(n_slots), .min = 1, .max = BJ_CONFIG_MAX_SLOTS,
+	    .help = "as --slots"),
+	TOP("workspaces", KEY_LIST, .offset = AT(workspaces), .help = "as --workspace, a list"),
 	TOP("workBytes", KEY_NUMBER, .offset = AT(work_bytes), .min = BJ_CONFIG_MIN_WORK_BYTES,
-	    .max = max_bytes),
-	TOP("hotBytes", KEY_NUMBER, .offset = AT(hot_bytes), .min = 1, .max = max_bytes),
-	TOP("storeMaxBytes", KEY_NUMBER, .offset = AT(store_max_bytes), .min = 0, .max = max_bytes),
+	    .max = max_bytes, .help = "limit of the work area in memory [a quarter of the memory]"),
+	TOP("hotBytes", KEY_NUMBER, .offset = AT(hot_bytes), .min = 1, .max = max_bytes,
+	    .help = "of it for blobs that stay ready to be linked [half of workBytes]"),
+	TOP("storeMaxBytes", KEY_NUMBER, .offset = AT(store_max_bytes), .min = 0, .max = max_bytes,
+	    .help = "evict the least recently used above it; 0: no limit [0]"),
 	TOP("maxTimeoutSeconds", KEY_NUMBER, .offset = AT(max_timeout_seconds), .min = 1,
-	    .max = BJ_CONFIG_MAX_SECONDS),
+	    .max = BJ_CONFIG_MAX_SECONDS, .help = "larger Action.timeout are refused [86400]"),
 	TOP("defaultTimeoutSeconds", KEY_NUMBER, .offset = AT(default_timeout_seconds), .min = 0,
-	    .max = BJ_CONFIG_MAX_SECONDS),
+	    .max = BJ_CONFIG_MAX_SECONDS, .help = "for actions without one; 0: none [0]"),
 	TOP("cancelGraceSeconds", KEY_NUMBER, .offset = AT(cancel_grace_seconds), .min = 0,
-	    .max = BJ_CONFIG_MAX_SECONDS),
+	    .max = BJ_CONFIG_MAX_SECONDS,
+	    .help = "an action goes on so long after its last client left [5]"),
 	TOP("stopGraceSeconds", KEY_NUMBER, .offset = AT(stop_grace_seconds), .min = 0,
-	    .max = BJ_CONFIG_MAX_SECONDS),
-	TOP("firstSlotUid", KEY_NUMBER, .offset = AT(first_slot_uid), .min = 1000, .max = max_uid),
-	TOP("extraRoots", KEY_LIST, .offset = AT(extra_roots)),
-	TOP("denyAnchors", KEY_LIST, .offset = AT(deny_anchors)),
-	TOP("tellHost", KEY_BOOL, .offset = AT(tell_host), .given = GIVEN_TELL_HOST),
+	    .max = BJ_CONFIG_MAX_SECONDS, .help = "running calls have so long at a stop [10]"),
+	TOP("firstSlotUid", KEY_NUMBER, .offset = AT(first_slot_uid), .min = 1000, .max = max_uid,
+	    .help = "slot N runs as this user plus N, when started as root [60000]"),
+	TOP("extraRoots", KEY_LIST, .offset = AT(extra_roots),
+	    .help = "further directories and files of the host that every action may read"),
+	TOP("denyAnchors", KEY_LIST, .offset = AT(deny_anchors),
+	    .help = "directories of the host: looking for what they hold is a violation"),
+	TOP("tellHost", KEY_BOOL, .offset = AT(tell_host), .given = GIVEN_TELL_HOST,
+	    .help = "records may say that the host has a file [true while all listeners are "
+		    "local]"),
 	TOP("sandbox", KEY_MAP, .keys = sandbox_keys, .n_keys = BJ_ARRAY_LEN(sandbox_keys)),
 };
 
@@ -588,4 +613,25 @@ void bj_config_init(struct bj_config *config)
 			    .may_ignore = true,
 			    .min_on_violation = BJP_ON_VIOLATION_OFF },
 	};
+}
+
+/* ---- help ---- */
+
+static void help_keys(const struct key *map, struct bj_buf *out)
+{
+	for (size_t i = 0; i < map->n_keys; i++) {
+		const struct key *key = &map->keys[i];
+		if (key->kind == KEY_MAP) {
+			help_keys(key, out);
+			continue;
+		}
+		(void)bj_buf_printf(out, "  %-29s %s\n", key->path, key->help);
+		if (key->kind == KEY_CHOICE)
+			(void)bj_buf_printf(out, "  %-29s one of %s\n", "", key->choices);
+	}
+}
+
+void bj_config_help(struct bj_buf *out)
+{
+	help_keys(&root, out);
 }

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "executor/base/arena.h"
+#include "executor/base/buf.h"
 #include "executor/base/err.h"
 #include "executor/base/str.h"
 #include "policy/policy.h"
@@ -69,6 +70,9 @@ enum {
 	BJ_CONFIG_MAX_SECONDS = 366 * 86400,
 	BJ_CONFIG_MIN_WORK_BYTES = 16 << 20,
 };
+
+/** One line and more for each key, as `serve --help` shows them. */
+void bj_config_help(struct bj_buf *out);
 
 /** What does not depend on this machine. */
 void bj_config_init(struct bj_config *config);

@@ -200,6 +200,8 @@ void bj_flags_help(const struct bj_command *command, struct bj_buf *out)
 			    command->operands[0] ? " " : "", command->operands, command->summary);
 	for (size_t i = 0; i < command->n_flags; i++)
 		help_flag(&command->flags[i], out);
+	if (command->help)
+		command->help(out);
 	if (command->details[0])
 		(void)bj_buf_printf(out, "\n%s", command->details);
 }

@@ -47,6 +47,7 @@ struct bj_command {
 	const char *details; /* after the flags: exit status, examples */
 	const struct bj_flag *flags;
 	size_t n_flags;
+	void (*help)(struct bj_buf *out); /* what comes between flags and details; may be NULL */
 	int (*run)(const struct bj_command *command, int argc, char **argv); /* exit status */
 };
 
