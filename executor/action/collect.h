@@ -39,6 +39,8 @@ struct bj_collect {
 	bool wants_directories; /* OutputDirectory.root_directory_digest and every Directory as a blob */
 	struct bj_output *outputs;
 	size_t n_outputs;
+	uint64_t max_bytes; /* of all outputs together, by their sizes; 0: no limit */
+	uint64_t n_bytes;   /* out: so far */
 	struct bj_arena *arena;
 };
 
@@ -46,10 +48,10 @@ struct bj_collect {
  * bj_collect_outputs() - fill the output lists of @result (its fields point into the arena).
  * Files: output_files with is_executable. Directories: a Tree blob, canonical, topologically sorted, equal Directories once.
  * Symlinks: the link's text, never followed: output_symlinks for style PATHS, and the legacy list by the type of the target for every
- * style (dangling: output_file_symlinks). A target below the jail's own root is refused: it means nothing to a client.
- * Missing ones are left out. Order: as declared.
+ * style (a link that leads nowhere, or out of the root: the list it was declared for, of files for PATHS). A target below the jail's own
+ * root is refused: it means nothing to a client. Missing ones are left out. Order: as declared.
  * Return: 0; -FAILED_PRECONDITION (a directory where a file was declared, a fifo, socket or device: path, wanted and found are named;
- * unreadable); -RESOURCE_EXHAUSTED; -INTERNAL.
+ * unreadable; names that are not UTF-8); -RESOURCE_EXHAUSTED; -INTERNAL. After a failure @result holds what came before it.
  */
 BJ_MUST_USE int bj_collect_outputs(struct bj_collect *collect, re_action_result *result,
 				   struct bj_err *err);

@@ -24,8 +24,8 @@ enum { MAX_DEPTH = 512 }; /* one open descriptor each */
 /** One directory that is being read. */
 struct level {
 	int fd;
-	struct bj_str path; /* for messages */
-	char **names;	    /* sorted */
+	const char *name; /* in the level above; of the first one: the output's path */
+	char **names;	  /* sorted */
 	size_t n_names, next;
 	re_directory dir; /* lists have room for n_names */
 };
@@ -49,6 +49,37 @@ struct walk {
 static int no_memory(struct walk *w)
 {
 	return bj_err_set(w->err, BJ_RESOURCE_EXHAUSTED, "out of memory for an output directory");
+}
+
+/* ---- texts ---- */
+
+/* The path of @name in the newest level, cut at the left when it is long; for messages only. */
+static struct bj_str shown_path(struct walk *w, const char *name)
+{
+	char path[COLLECT_SHOWN_BYTES];
+	size_t at = sizeof(path);
+
+	for (size_t i = w->depth;; name = w->levels[i].name) {
+		size_t len = strlen(name), slash = at < sizeof(path) && len;
+
+		if (len + slash + 3 > at) {
+			at -= 3;
+			memcpy(path + at, "...", 3);
+			break;
+		}
+		if (slash)
+			path[--at] = '/';
+		at -= len;
+		memcpy(path + at, name, len);
+		if (i-- == 0)
+			break;
+	}
+	return bj_arena_str(w->c->arena, bj_str_n(path + at, sizeof(path) - at));
+}
+
+static int fail(struct walk *w, int errnum, const char *what, const char *name)
+{
+	return collect_errno(w->c->arena, errnum, what, shown_path(w, name), w->err);
 }
 
 /* ---- reading one level ---- */
@@ -76,6 +107,28 @@ static int add_name(struct walk *w, struct level *l, size_t *cap, const char *na
 	return l->names[l->n_names++] ? 0 : no_memory(w);
 }
 
+/* Of the newest level itself. */
+static int list_errno(struct walk *w, int errnum)
+{
+	const char *name = w->levels[--w->depth].name;
+	int r = fail(w, errnum, "list output", name);
+
+	w->depth++;
+	return r;
+}
+
+static int check_name(struct walk *w, const char *name)
+{
+	if (bj_str_is_utf8(bj_str_of(name)))
+		return 0;
+	struct bj_str shown =
+		bj_str_printable(w->c->arena, shown_path(w, name), 4 * COLLECT_SHOWN_BYTES);
+
+	return bj_err_set(w->err, BJ_FAILED_PRECONDITION,
+			  "\"%.*s\" of an output directory: the name is not UTF-8",
+			  BJ_STR_FMT(shown));
+}
+
 static int read_names(struct walk *w, struct level *l)
 {
 	int copy = fcntl(l->fd, F_DUPFD_CLOEXEC, 0); /* closedir closes its own */
@@ -87,25 +140,18 @@ static int read_names(struct walk *w, struct level *l)
 		int saved = errno;
 
 		bj_close_fdp(&copy);
-		return bj_err_errno(w->err, saved, "list an output directory");
+		return list_errno(w, saved);
 	}
 	errno = 0;
 	for (struct dirent *e; r == 0 && (e = readdir(dir)) != NULL; errno = 0) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
-		if (!bj_str_is_utf8(bj_str_of(e->d_name)))
-			r = bj_err_set(
-				w->err, BJ_FAILED_PRECONDITION,
-				"\"%.*s/%.*s\" of an output directory: the name is not UTF-8",
-				BJ_STR_FMT(l->path),
-				BJ_STR_FMT(
-					bj_str_printable(w->c->arena, bj_str_of(e->d_name), 256)));
-		else
+		r = check_name(w, e->d_name);
+		if (r == 0)
 			r = add_name(w, l, &cap, e->d_name);
 	}
 	if (r == 0 && errno)
-		r = bj_err_errno(w->err, errno, "list the output directory \"%.*s\"",
-				 BJ_STR_FMT(l->path));
+		r = list_errno(w, errno);
 	(void)closedir(dir);
 	if (r == 0 && l->n_names)
 		qsort(l->names, l->n_names, sizeof(*l->names), by_bytes);
@@ -113,7 +159,7 @@ static int read_names(struct walk *w, struct level *l)
 }
 
 /* @fd is taken over in every case. */
-static int push_level(struct walk *w, int fd, struct bj_str path)
+static int push_level(struct walk *w, int fd, const char *name)
 {
 	if (w->depth == MAX_DEPTH) {
 		close(fd);
@@ -122,7 +168,7 @@ static int push_level(struct walk *w, int fd, struct bj_str path)
 	}
 	struct level *l = &w->levels[w->depth++];
 
-	*l = (struct level){ .fd = fd, .path = path };
+	*l = (struct level){ .fd = fd, .name = name };
 	build__bazel__remote__execution__v2__directory__init(&l->dir);
 	int r = read_names(w, l);
 
@@ -144,11 +190,11 @@ static int add_file_node(struct walk *w, struct level *l, char *name, mode_t mod
 		openat(l->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0)
-		return bj_err_errno(w->err, errno, "open \"%s\" of an output directory", name);
-	int r = bj_store_put_fd(w->c->store, w->c->fn, fd, &digest, w->err);
+		return fail(w, errno, "open output", name);
+	int r = collect_file(w->c, fd, bj_str_of(name), &digest, w->err);
 
 	if (r < 0)
-		return r;
+		return bj_err_wrap(w->err, "%.*s", BJ_STR_FMT(shown_path(w, name)));
 	if (!node)
 		return no_memory(w);
 	build__bazel__remote__execution__v2__file_node__init(node);
@@ -159,22 +205,14 @@ static int add_file_node(struct walk *w, struct level *l, char *name, mode_t mod
 	return node->digest ? 0 : no_memory(w);
 }
 
-static struct bj_str child_path(struct walk *w, const struct level *l, const char *name)
-{
-	const char *path = bj_arena_printf(w->c->arena, "%.*s/%s", BJ_STR_FMT(l->path), name);
-
-	return bj_str_of(path ? path : name);
-}
-
 static int add_symlink_node(struct walk *w, struct level *l, char *name)
 {
 	re_symlink_node *node = BJ_ARENA_NEW(w->c->arena, re_symlink_node);
 	bj_cleanup(bj_close_fdp) int fd = openat(l->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
-		return bj_err_errno(w->err, errno, "open the symlink \"%s\" of an output directory",
-				    name);
-	char *target = collect_readlink(w->c->arena, fd, child_path(w, l, name), w->err);
+		return fail(w, errno, "open output", name);
+	char *target = collect_readlink(w->c->arena, fd, shown_path(w, name), w->err);
 
 	if (!target)
 		return -(int)w->err->code;
@@ -193,7 +231,7 @@ static int enter_child(struct walk *w, struct level *l, char *name)
 	int fd = openat(l->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
-		return bj_err_errno(w->err, errno, "open \"%s\" of an output directory", name);
+		return fail(w, errno, "open output", name);
 	if (!node) {
 		close(fd);
 		return no_memory(w);
@@ -201,7 +239,7 @@ static int enter_child(struct walk *w, struct level *l, char *name)
 	build__bazel__remote__execution__v2__directory_node__init(node);
 	node->name = name; /* the digest follows when the child is finished */
 	l->dir.directories[l->dir.n_directories++] = node;
-	return push_level(w, fd, child_path(w, l, name));
+	return push_level(w, fd, name);
 }
 
 static int visit(struct walk *w, struct level *l, char *name)
@@ -209,14 +247,14 @@ static int visit(struct walk *w, struct level *l, char *name)
 	struct stat st;
 
 	if (fstatat(l->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return bj_err_errno(w->err, errno, "look at \"%s\" of an output directory", name);
+		return fail(w, errno, "look at output", name);
 	if (S_ISREG(st.st_mode))
 		return add_file_node(w, l, name, st.st_mode);
 	if (S_ISLNK(st.st_mode))
 		return add_symlink_node(w, l, name);
 	if (S_ISDIR(st.st_mode))
 		return enter_child(w, l, name);
-	return collect_refuse(w->c->arena, child_path(w, l, name), "a file, directory or symlink",
+	return collect_refuse(w->c->arena, shown_path(w, name), "a file, directory or symlink",
 			      st.st_mode, w->err);
 }
 
@@ -333,12 +371,14 @@ int collect_directory(struct bj_collect *collect, struct bj_output *output, int 
 	struct walk w = { .c = collect, .err = err };
 	int r;
 
-	w.levels = BJ_NEW_ARRAY(struct level, MAX_DEPTH);
+	char *name = bj_str_dup(collect->arena, output->path);
+
+	w.levels = name ? BJ_NEW_ARRAY(struct level, MAX_DEPTH) : NULL;
 	if (!w.levels) {
 		close(dir_fd);
 		return no_memory(&w);
 	}
-	r = push_level(&w, dir_fd, output->path);
+	r = push_level(&w, dir_fd, name);
 	if (r == 0)
 		r = walk_all(&w);
 	if (r == 0)

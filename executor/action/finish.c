@@ -10,6 +10,9 @@
 /* What an action leaves behind beyond this is counted by its first entries only. */
 enum { LEFT_MAX = 10000, LEFT_PATH_MAX_BYTES = 256 << 10, POLICY_TEXT_MAX_BYTES = 512 << 20 };
 
+/* By their sizes: a sparse file may claim any, and hashing holds the slot. The work area bounds what they really hold. */
+#define OUTPUTS_MAX_BYTES (UINT64_C(64) << 30)
+
 /* ---- collection ---- */
 
 /* Spec: a format that is not known is to be taken for TREE_ONLY. */
@@ -32,6 +35,7 @@ int life_collect(struct life *life)
 		.working_dir = bj_str_of(life->command->working_directory),
 		.outputs = life->outputs,
 		.n_outputs = life->n_outputs,
+		.max_bytes = OUTPUTS_MAX_BYTES,
 		.arena = life->arena,
 	};
 	struct bj_err err = BJ_ERR_NULL;
