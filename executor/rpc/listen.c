@@ -185,13 +185,15 @@ static void set_port(struct sockaddr *sa, uint16_t port)
 
 static int bound_port(int fd)
 {
-	struct sockaddr_storage ss = { 0 };
-	socklen_t len = sizeof(ss);
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} addr = { .v6 = { 0 } };
+	socklen_t len = sizeof(addr);
+	if (getsockname(fd, &addr.any, &len) < 0)
 		return -errno;
-	if (ss.ss_family == AF_INET6)
-		return ntohs(((struct sockaddr_in6 *)&ss)->sin6_port);
-	return ntohs(((struct sockaddr_in *)&ss)->sin_port);
+	return ntohs(addr.any.sa_family == AF_INET6 ? addr.v6.sin6_port : addr.v4.sin_port);
 }
 
 /* A socket that listens, or -errno. The wildcards of both families are bound apart, hence V6ONLY. */
@@ -304,13 +306,14 @@ int bj_rpc_listen(const char *addr, struct bj_rpc_listener *listeners, size_t *n
 	const char *path = addr + strlen("unix:");
 	if (bj_str_has_prefix(bj_str_of(path), BJ_STR_LIT("///")))
 		path += 2; /* unix:///PATH, the form of a URI */
-	struct bj_rpc_listener listener = { .fd = -EBADF, .lock_fd = -EBADF };
-	int rc = listen_unix(path, &listener, err);
+	struct bj_rpc_listener *listener = &listeners[*n_listeners];
+	*listener = (struct bj_rpc_listener){ .fd = -EBADF, .lock_fd = -EBADF };
+	int rc = listen_unix(path, listener, err);
 	if (rc < 0) {
-		bj_rpc_listener_close(&listener);
+		bj_rpc_listener_close(listener);
 		return rc;
 	}
-	listeners[(*n_listeners)++] = listener;
+	(*n_listeners)++;
 	*out_port = 0;
 	return 0;
 }

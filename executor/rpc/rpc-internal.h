@@ -3,8 +3,8 @@
  * rpc/rpc-internal.h - what the files of rpc/ share. Nobody else includes it.
  * Every tag that gRPC core hands back is a struct bj_rpc_op embedded in its owner.
  */
-#ifndef BJ_RPC_INTERNAL_H
-#define BJ_RPC_INTERNAL_H
+#ifndef BJ_RPC_RPC_INTERNAL_H
+#define BJ_RPC_RPC_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -160,6 +160,41 @@ void fixture_call(struct fixture *fixture, struct probe *probe, const char *path
 		     timeout_ms, request ? &slice : NULL, request ? 1 : 0, &probe->call);
 }
 
+/* ---- solos ---- */
+
+void solo_up(struct solo *solo, enum bj_rpc_kind kind, const struct bj_rpc_handler *handler,
+	     void *svc)
+{
+	const struct bj_rpc_method method = { "/t.T/Do", kind, handler, svc };
+	const struct bj_rpc_server_opts opts = { .max_recv_bytes = SOLO_RECV_BYTES };
+	fixture_up(&solo->fixture, &opts, &method, 1, NULL);
+	probe_init(&solo->probe);
+}
+
+void solo_call(struct solo *solo, enum bj_rpc_kind kind, const char *request)
+{
+	fixture_call(&solo->fixture, &solo->probe, "/t.T/Do", kind, 0, request);
+}
+
+void solo_expect(struct solo *solo, enum bj_code code, const char *received, const char *text)
+{
+	probe_wait(&solo->probe);
+	assert_int_equal(solo->probe.code, code);
+	assert_string_equal(bj_buf_cstr(&solo->probe.received), received);
+	assert_string_equal(solo->probe.text, text);
+}
+
+void solo_do(struct solo *solo, void (*fn)(struct bj_rpc_call *, void *), const char *text)
+{
+	assert_true(bj_rpc_post(solo->probe.call, fn, (void *)text));
+}
+
+void solo_down(struct solo *solo)
+{
+	probe_deinit(&solo->probe);
+	fixture_down(&solo->fixture, 0);
+}
+
 /* ---- scenes ---- */
 
 void scene_open_hold(struct bj_rpc_call *call, grpc_byte_buffer *req)
@@ -206,6 +241,13 @@ void scene_closed(struct bj_rpc_call *call, const struct bj_rpc_status *status)
 	counter_add(&scene->closed);
 }
 
+const struct bj_rpc_handler scene_handler = {
+	.open = scene_open_want,
+	.message = scene_message,
+	.cancelled = scene_cancelled,
+	.closed = scene_closed,
+};
+
 void scene_post(struct scene *scene, void (*fn)(struct bj_rpc_call *, void *), void *arg)
 {
 	assert_true(bj_rpc_post(scene->held, fn, arg));
@@ -235,6 +277,15 @@ grpc_slice text_slice(const char *text)
 	return grpc_slice_from_copied_string(text);
 }
 
+char *letters(size_t n_bytes)
+{
+	char *text = bj_malloc(n_bytes + 1);
+	assert_non_null(text);
+	memset(text, 'x', n_bytes);
+	text[n_bytes] = '\0';
+	return text;
+}
+
 bool send_text(struct bj_rpc_call *call, const char *text)
 {
 	grpc_slice slice = text_slice(text);
@@ -245,4 +296,14 @@ void reply_text(struct bj_rpc_call *call, const char *text)
 {
 	grpc_slice slice = text_slice(text);
 	bj_rpc_reply(call, &slice, 1, NULL);
+}
+
+void send_then_half_close(struct bj_rpc_call *call, void *text)
+{
+	assert_true(send_text(call, text));
+	assert_false(bj_rpc_writable(call));
+	assert_false(send_text(call, "refused, and its slices are freed"));
+	bj_rpc_half_close(call); /* follows the message */
+	bj_rpc_half_close(call); /* a second one is nothing */
+	assert_false(send_text(call, "refused too"));
 }

@@ -76,6 +76,21 @@ void fixture_down(struct fixture *fixture, uint64_t grace_ms);
 void fixture_call(struct fixture *fixture, struct probe *probe, const char *path,
 		  enum bj_rpc_kind kind, uint64_t timeout_ms, const char *request);
 
+/** A server of the one method "/t.T/Do", and a probe for one call to it. */
+struct solo {
+	struct fixture fixture;
+	struct probe probe;
+};
+enum { SOLO_RECV_BYTES = 64 << 10 }; /* its limit on messages */
+void solo_up(struct solo *solo, enum bj_rpc_kind kind, const struct bj_rpc_handler *handler,
+	     void *svc);
+void solo_call(struct solo *solo, enum bj_rpc_kind kind, const char *request);
+/** Waits for the end of the call. @received: all messages, each followed by '|'. */
+void solo_expect(struct solo *solo, enum bj_code code, const char *received, const char *text);
+/** Runs fn(call, text) on the client's loop. */
+void solo_do(struct solo *solo, void (*fn)(struct bj_rpc_call *, void *), const char *text);
+void solo_down(struct solo *solo);
+
 /** What the handlers of a test tell it; goes as svc. */
 struct scene {
 	struct counter opened, messages, ends, sent, cancelled, closed, posted;
@@ -95,6 +110,8 @@ void scene_message(struct bj_rpc_call *call, grpc_byte_buffer *msg);   /* and wa
 void scene_sent(struct bj_rpc_call *call);
 void scene_cancelled(struct bj_rpc_call *call);
 void scene_closed(struct bj_rpc_call *call, const struct bj_rpc_status *status);
+/** All of these but sent. */
+extern const struct bj_rpc_handler scene_handler;
 /** Runs fn(call, arg) on the loop of the held call, from another thread. */
 void scene_post(struct scene *scene, void (*fn)(struct bj_rpc_call *, void *), void *arg);
 /** Waits for closed() and drops the held call. */
@@ -103,7 +120,11 @@ void scene_end(struct scene *scene);
 /** The bytes of a message, in @buf, NUL-terminated. */
 const char *message_text(grpc_byte_buffer *msg, struct bj_buf *buf);
 grpc_slice text_slice(const char *text);
+/** @n_bytes of 'x' and a NUL; bj_free() it. */
+char *letters(size_t n_bytes);
 bool send_text(struct bj_rpc_call *call, const char *text);
+/** On a client: sends, then half-closes while that is in flight; checks what is refused meanwhile. */
+void send_then_half_close(struct bj_rpc_call *call, void *text);
 void reply_text(struct bj_rpc_call *call, const char *text);
 
 #endif

@@ -397,6 +397,18 @@ struct child {
 	int port;
 };
 
+/* A line of digits. */
+static int read_number(int fd)
+{
+	char line[16];
+	uint64_t number = 0;
+	size_t len = 0;
+	while (len < sizeof(line) && read(fd, &line[len], 1) == 1 && line[len] != '\n')
+		len++;
+	assert_true(bj_str_to_u64(bj_str_n(line, len), &number));
+	return (int)number;
+}
+
 static void child_start(struct child *child)
 {
 	extern char **environ;
@@ -415,10 +427,7 @@ static void child_start(struct child *child)
 	close(from[1]);
 	child->to_fd = to[1];
 	child->from_fd = from[0];
-	FILE *out = fdopen(dup(from[0]), "r");
-	assert_non_null(out);
-	assert_int_equal(fscanf(out, "%d", &child->port), 1);
-	(void)fclose(out);
+	child->port = read_number(from[0]);
 }
 
 static void child_end(struct child *child)

@@ -9,13 +9,6 @@
 
 #define LONG_MS (UINT64_C(3600) * 1000)
 
-static const struct bj_rpc_handler watching = {
-	.open = scene_open_want,
-	.message = scene_message,
-	.cancelled = scene_cancelled,
-	.closed = scene_closed,
-};
-
 struct stage {
 	struct fixture fixture;
 	struct scene scene;
@@ -26,7 +19,8 @@ struct stage {
 static void stage_up(struct stage *stage)
 {
 	stage->scene = (struct scene)SCENE_INIT;
-	const struct bj_rpc_method method = { "/t.T/Do", BJ_RPC_BIDI, &watching, &stage->scene };
+	const struct bj_rpc_method method = { "/t.T/Do", BJ_RPC_BIDI, &scene_handler,
+					      &stage->scene };
 	fixture_up(&stage->fixture, NULL, &method, 1, NULL);
 	probe_init(&stage->probe);
 	fixture_call(&stage->fixture, &stage->probe, "/t.T/Do", BJ_RPC_BIDI, 0, NULL);
@@ -223,8 +217,8 @@ static void method_twice_is_refused(void **state)
 {
 	(void)state;
 	static const struct bj_rpc_method methods[] = {
-		{ "/t.T/Do", BJ_RPC_BIDI, &watching, NULL },
-		{ "/t.T/Do", BJ_RPC_UNARY, &watching, NULL },
+		{ "/t.T/Do", BJ_RPC_BIDI, &scene_handler, NULL },
+		{ "/t.T/Do", BJ_RPC_UNARY, &scene_handler, NULL },
 	};
 	struct bj_rpc_loop *loop;
 	struct bj_rpc_server *server;
