@@ -86,7 +86,7 @@ class Serve(Case):
 
     def test_stop_does_not_wait_for_idle_clients(self):
         """Open connections and streams end; the server does not hang on them."""
-        server = self.new_server()
+        server = self.new_server(config={"stopGraceSeconds": 1})
         client = self.new_client(server)
         client.get_capabilities()
         call = client.start(client.sh("sleep " + proc.marker()))

@@ -28,11 +28,13 @@ class Case(unittest.TestCase):
     """
 
     server_flags = ()
+    server_config = {}
     longMessage = True
     maxDiff = None
 
     def setUp(self):
-        self.server, self.client = shared_server(type(self).__module__, tuple(self.server_flags))
+        self.server, self.client = shared_server(
+            type(self).__module__, tuple(self.server_flags), self.server_config)
 
     def tearDown(self):
         if not self.server.is_alive():
@@ -87,13 +89,13 @@ class Case(unittest.TestCase):
         self.assertEqual(b"alive", self.client.read(self.client.put(b"alive")))
 
 
-def shared_server(module, flags):
-    """(Server, Client) for a module and flags; started on first use, stopped after the module."""
-    key = (module, flags)
+def shared_server(module, flags, config):
+    """(Server, Client) for a module and settings; started on first use, stopped after the module."""
+    key = (module, flags, tuple(sorted(config.items())))
     if key not in _shared or not _shared[key][0].is_alive():
         if key in _shared:
             _shared.pop(key)[1].close()
-        server = Server(*flags).start()
+        server = Server(*flags, config=config).start()
         _shared[key] = (server, clients.Client(server.address))
     return _shared[key]
 
