@@ -192,9 +192,11 @@ static bool is_elsewhere(int e)
 static int exec_search(char *const *argv, char *const *envp)
 {
 	const char *name = argv[0], *path = find_path(envp);
-	if (name[0] == '\0')
-		return ENOENT;
-	if (strchr(name, '/')) {
+	/*
+	 * An empty name is for the kernel to refuse, too: where exec is observed it waits there for the
+	 * supervisor, which cannot find an init that has ended already.
+	 */
+	if (name[0] == '\0' || strchr(name, '/')) {
 		(void)execve(name, argv, envp); /* returns only to fail */
 		return errno;
 	}
