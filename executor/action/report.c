@@ -121,11 +121,19 @@ static bool fill_violations(Belljar__V1__SandboxReport *report, const struct bjp
 	report->violations = BJ_ARENA_ARRAY(arena, Belljar__V1__Violation *, judged->n_records);
 	if (!report->violations)
 		return false;
+	size_t bytes = 0;
+
 	for (size_t i = 0; i < judged->n_records; i++) {
-		report->violations[i] = violation_new(&judged->records[i], arena);
-		if (!report->violations[i])
+		Belljar__V1__Violation *v = violation_new(&judged->records[i], arena);
+
+		if (!v)
 			return false;
-		report->n_violations++;
+		bytes += protobuf_c_message_get_packed_size(&v->base);
+		if (bytes > BJ_REPORT_MAX_BYTES) {
+			report->dropped += judged->n_records - i;
+			return true;
+		}
+		report->violations[report->n_violations++] = v;
 	}
 	return true;
 }

@@ -19,6 +19,8 @@
 
 #define BJ_VERSION "0.1.0"
 
+enum { BJ_REPORT_MAX_BYTES = 1 << 20, BJ_REPORTS_MAX_BYTES = 64 << 20 };
+
 /** What the report says beside the records. */
 struct bj_report_facts {
 	enum bj_jail_profile profile;
@@ -29,7 +31,11 @@ struct bj_report_facts {
 	bool closed;
 	uint64_t n_inputs;
 };
-/** @return: in @arena; NULL without memory. Paths are made valid UTF-8; raw bytes are kept beside them when they had to be altered. */
+/**
+ * bj_report_new() - Paths are made valid UTF-8; raw bytes are kept beside them when they had to be altered. The violations take at most
+ * BJ_REPORT_MAX_BYTES: it travels inside a result, and what does not fit is counted as dropped.
+ * Return: in @arena; NULL without memory.
+ */
 Belljar__V1__SandboxReport *bj_report_new(const struct bj_report_facts *facts,
 					  const struct bjp_report *judged, struct bj_arena *arena);
 /** The readable server log: one block a record with its evidence and what to do. */
@@ -48,7 +54,7 @@ struct bj_stored_report {
 };
 
 struct bj_reports;
-/** @max: the newest so many are kept. */
+/** @max: the newest so many are kept, at least one, and fewer when they take more than BJ_REPORTS_MAX_BYTES. */
 BJ_MUST_USE int bj_reports_new(size_t max, struct bj_reports **out_reports, struct bj_err *err);
 void bj_reports_free(struct bj_reports *reports);
 /** Copies. Without memory the report is not kept (the client has it). */
@@ -58,7 +64,8 @@ struct bj_reports_query { /* empty members match all */
 	struct bj_str target, mnemonic, action_prefix, invocation;
 	bool last_build; /* only those with the invocation of the newest report that has one */
 	bool only_violations;
-	size_t limit; /* 0: all */
+	size_t limit;	  /* 0: all */
+	size_t max_bytes; /* of the reports together, the first one aside; 0: all */
 };
 /** Newest first, copied into @arena. */
 BJ_MUST_USE int bj_reports_find(struct bj_reports *reports, const struct bj_reports_query *query,

@@ -7,9 +7,9 @@
 
 struct bj_reports {
 	pthread_mutex_t mu;
-	struct bj_stored_report *
-		*ring; /* max of them, NULL where none was yet; newest at next - 1 */
+	struct bj_stored_report **ring; /* max of them, NULL where none is; newest at next - 1 */
 	size_t max, next, n;
+	size_t n_bytes; /* of all */
 };
 
 static struct bj_str take(char **at, struct bj_str s)
@@ -54,15 +54,16 @@ int bj_reports_new(size_t max, struct bj_reports **out_reports, struct bj_err *e
 {
 	struct bj_reports *reports = BJ_NEW(struct bj_reports);
 
-	if (reports)
-		reports->ring = BJ_NEW_ARRAY(struct bj_stored_report *, max);
+	if (reports) {
+		reports->max = max ? max : 1;
+		reports->ring = BJ_NEW_ARRAY(struct bj_stored_report *, reports->max);
+	}
 	if (!reports || !reports->ring || pthread_mutex_init(&reports->mu, NULL)) {
 		if (reports)
 			bj_free(reports->ring);
 		bj_free(reports);
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for %zu reports", max);
 	}
-	reports->max = max;
 	*out_reports = reports;
 	return 0;
 }
@@ -78,19 +79,33 @@ void bj_reports_free(struct bj_reports *reports)
 	bj_free(reports);
 }
 
+static void drop_oldest_locked(struct bj_reports *reports)
+{
+	size_t at = (reports->next + reports->max - reports->n) % reports->max;
+
+	reports->n_bytes -= needed(reports->ring[at]);
+	bj_free(reports->ring[at]);
+	reports->ring[at] = NULL;
+	reports->n--;
+}
+
 void bj_reports_add(struct bj_reports *reports, const struct bj_stored_report *report)
 {
-	void *memory = bj_malloc(needed(report));
+	size_t n_bytes = needed(report);
+	void *memory = bj_malloc(n_bytes);
 
 	if (!memory)
 		return;
 	struct bj_stored_report *copy = lay_out(memory, report);
 
 	pthread_mutex_lock(&reports->mu);
-	bj_free(reports->ring[reports->next]);
+	while (reports->n == reports->max ||
+	       (reports->n && reports->n_bytes + n_bytes > BJ_REPORTS_MAX_BYTES))
+		drop_oldest_locked(reports);
 	reports->ring[reports->next] = copy;
 	reports->next = (reports->next + 1) % reports->max;
-	reports->n = BJ_MIN(reports->n + 1, reports->max);
+	reports->n++;
+	reports->n_bytes += n_bytes;
 	pthread_mutex_unlock(&reports->mu);
 }
 
@@ -129,7 +144,7 @@ int bj_reports_find(struct bj_reports *reports, const struct bj_reports_query *q
 	pthread_mutex_lock(&reports->mu);
 	struct bj_str last = last_invocation_locked(reports);
 	struct bj_stored_report *list = BJ_ARENA_ARRAY(arena, struct bj_stored_report, reports->n);
-	size_t n = 0;
+	size_t n = 0, bytes = 0;
 	bool ok = list != NULL;
 
 	for (size_t i = 0; ok && i < reports->n && (!query->limit || n < query->limit); i++) {
@@ -137,6 +152,9 @@ int bj_reports_find(struct bj_reports *reports, const struct bj_reports_query *q
 
 		if (!matches(query, last, r))
 			continue;
+		bytes += needed(r);
+		if (n && query->max_bytes && bytes > query->max_bytes)
+			break;
 		void *memory = bj_arena_alloc(arena, needed(r));
 
 		ok = memory != NULL;

@@ -6,8 +6,12 @@
 #include "google/rpc/error_details.pb-c.h"
 #include "google/rpc/status.pb-c.h"
 
-/* A status text longer than this does not fit into HTTP/2 trailers everywhere. */
-enum { STATUS_TEXT_MAX_BYTES = 2048 };
+enum {
+	STATUS_TEXT_MAX_BYTES =
+		2048, /* a longer one does not fit into HTTP/2 trailers everywhere */
+	/* About 110 bytes each: the response must stay below 4 MiB. A client that uploads these learns of the rest when it tries again. */
+	MISSING_MAX_TOLD = 25000,
+};
 
 void bj_failure_missing(struct bj_failure *failure, struct bj_missing missing)
 {
@@ -51,7 +55,7 @@ missing_violation(struct bj_arena *arena, const struct bj_digest *digest)
 	google__rpc__precondition_failure__violation__init(v);
 	v->type = (char *)(uintptr_t) "MISSING";
 	v->subject = subject;
-	v->description = (char *)(uintptr_t) "not in the CAS; upload it and try again";
+	v->description = (char *)(uintptr_t) "not in the CAS";
 	return v;
 }
 
@@ -59,31 +63,39 @@ static Google__Protobuf__Any *missing_detail(struct bj_arena *arena,
 					     const struct bj_missing *missing)
 {
 	Google__Rpc__PreconditionFailure failure = GOOGLE__RPC__PRECONDITION_FAILURE__INIT;
+	size_t n = BJ_MIN(missing->n_digests, (size_t)MISSING_MAX_TOLD);
 
-	failure.violations = BJ_ARENA_ARRAY(arena, Google__Rpc__PreconditionFailure__Violation *,
-					    missing->n_digests);
+	failure.violations =
+		BJ_ARENA_ARRAY(arena, Google__Rpc__PreconditionFailure__Violation *, n);
 	if (!failure.violations)
 		return NULL;
-	for (size_t i = 0; i < missing->n_digests; i++) {
+	for (size_t i = 0; i < n; i++) {
 		failure.violations[i] = missing_violation(arena, &missing->digests[i]);
 		if (!failure.violations[i])
 			return NULL;
 	}
-	failure.n_violations = missing->n_digests;
+	failure.n_violations = n;
 	return bj_any_new(arena, "google.rpc.PreconditionFailure",
 			  bj_pb_pack(arena, &failure.base));
+}
+
+/* What is fit to be shown stays as it is, or a backslash that stands for a byte already would be doubled. */
+static struct bj_str status_text(struct bj_arena *arena, struct bj_str msg)
+{
+	bool is_fit = msg.len <= STATUS_TEXT_MAX_BYTES && bj_str_is_utf8(msg);
+
+	for (size_t i = 0; is_fit && i < msg.len; i++)
+		is_fit = (unsigned char)msg.ptr[i] >= ' ' && msg.ptr[i] != 0x7f;
+	return is_fit ? msg : bj_str_printable(arena, msg, STATUS_TEXT_MAX_BYTES);
 }
 
 static void fill_status(const struct bj_failure *failure, struct bj_arena *arena,
 			Google__Rpc__Status *status)
 {
-	struct bj_str text =
-		bj_str_printable(arena, bj_str_of(failure->err.msg), STATUS_TEXT_MAX_BYTES);
+	char *text = bj_str_dup(arena, status_text(arena, bj_str_of(failure->err.msg)));
 
 	status->code = (int32_t)failure->err.code;
-	status->message = bj_str_dup(arena, text);
-	if (!status->message)
-		status->message = (char *)(uintptr_t) "out of memory for the text";
+	status->message = text ? text : (char *)(uintptr_t) "out of memory for the text";
 	if (!failure->missing.n_digests)
 		return;
 	Google__Protobuf__Any **details = BJ_ARENA_ARRAY(arena, Google__Protobuf__Any *, 1);

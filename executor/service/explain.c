@@ -47,15 +47,10 @@ static Belljar__V1__StoredReport *stored_pb(struct unary *u, const struct bj_sto
 static int fill(struct unary *u, const struct bj_stored_report *list, size_t n,
 		Belljar__V1__ListReportsResponse *reply)
 {
-	size_t bytes = 0;
-
 	reply->reports = BJ_ARENA_ARRAY(u->arena, Belljar__V1__StoredReport *, n);
 	if (!reply->reports)
 		return no_memory(u);
 	for (size_t i = 0; i < n; i++) {
-		bytes += list[i].packed.len + list[i].message.len + 64;
-		if (bytes > REPLY_MAX_BYTES)
-			break; /* newest first: what does not fit is the oldest */
 		reply->reports[i] = stored_pb(u, &list[i]);
 		if (!reply->reports[i])
 			return bj_err_is_set(&u->err) ? -(int)u->err.code : no_memory(u);
@@ -76,6 +71,7 @@ static int list_reports(struct unary *u)
 		.last_build = req->last_build,
 		.only_violations = req->only_violations,
 		.limit = req->limit ? req->limit : DEFAULT_LIMIT,
+		.max_bytes = REPLY_MAX_BYTES, /* newest first: what does not fit is the oldest */
 	};
 	Belljar__V1__ListReportsResponse *reply =
 		BJ_ARENA_NEW(u->arena, Belljar__V1__ListReportsResponse);
