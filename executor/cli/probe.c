@@ -50,6 +50,7 @@ bool bj_probe_works(const struct bj_probe *probe)
 
 struct trial {
 	const char *jail_binary, *work_dir;
+	const char *jail_copy; /* for who may not execute jail_binary */
 	struct bj_jail_slot_spec slot;
 	struct bj_jail *jail;
 	struct bj_probe_profile *result;
@@ -165,13 +166,15 @@ static int try_profile(struct trial *t, struct bj_err *err)
 	if (r < 0)
 		return r;
 	t->result->has_walls = true;
-	r = run_true(t, BJ_OBSERVE_DEFAULT, err);
+	r = bj_jail_check_observer(t->jail, failure, err);
+	if (r == 0)
+		r = run_true(t, BJ_OBSERVE_DEFAULT, err);
 	t->result->has_observer = r == 0;
 	return r;
 }
 
 /* For good: what root could still do must not help. */
-static int become_ordinary(struct bj_err *err)
+static int become_ordinary(struct trial *t, struct bj_err *err)
 {
 	if (setgroups(0, NULL) < 0 || setresgid(PROBE_UID, PROBE_UID, PROBE_UID) < 0 ||
 	    setresuid(PROBE_UID, PROBE_UID, PROBE_UID) < 0)
@@ -179,6 +182,8 @@ static int become_ordinary(struct bj_err *err)
 	/* The change has made /proc/self root's, where the maps of a user namespace are written. */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
 		return bj_err_errno(err, errno, "prctl(PR_SET_DUMPABLE)");
+	if (access(t->jail_binary, X_OK) < 0)
+		t->jail_binary = t->jail_copy;
 	return 0;
 }
 
@@ -187,7 +192,7 @@ BJ_NORETURN static void child_main(struct trial *t, bool drop, int pipe_fd)
 	struct bj_err err = BJ_ERR_NULL;
 
 	(void)alarm(CHILD_SECONDS); /* a host where a step hangs must not hang us */
-	int r = drop ? become_ordinary(&err) : 0;
+	int r = drop ? become_ordinary(t, &err) : 0;
 	if (r == 0)
 		r = try_profile(t, &err);
 	if (r < 0)
@@ -241,24 +246,62 @@ static int fork_trial(struct trial *t, bool drop, struct bj_err *err)
 	return 0;
 }
 
-/* An empty directory for the trial's own mount. It is only ever removed by rmdir(), so nothing can be lost with it. */
+/* An ordinary user may not get as far as the directory that the program is in, so a copy lies where it does. */
+static int copy_jail(const struct trial *t, struct bj_err *err)
+{
+	bj_cleanup(bj_close_fdp) int from = open(t->jail_binary, O_RDONLY | O_CLOEXEC);
+	bj_cleanup(bj_close_fdp) int to =
+		open(t->jail_copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+	ssize_t n;
+
+	if (from < 0 || to < 0)
+		return bj_err_errno(err, errno, "copy \"%s\" to \"%s\"", t->jail_binary,
+				    t->jail_copy);
+	while ((n = copy_file_range(from, NULL, to, NULL, 1 << 20, 0)) > 0)
+		continue;
+	if (n < 0 || fchmod(to, 0555) < 0)
+		return bj_err_errno(err, errno, "copy \"%s\" to \"%s\"", t->jail_binary,
+				    t->jail_copy);
+	return 0;
+}
+
+static int try_in(struct trial *t, const char *dir, bool drop, struct bj_err *err)
+{
+	if (mkdir(t->work_dir, 0700) < 0)
+		return bj_err_errno(err, errno, "make \"%s\"", t->work_dir);
+	if (drop) {
+		if (chown(dir, PROBE_UID, PROBE_UID) < 0 ||
+		    chown(t->work_dir, PROBE_UID, PROBE_UID) < 0)
+			return bj_err_errno(err, errno, "give \"%s\" to uid %d", dir,
+					    (int)PROBE_UID);
+		int r = copy_jail(t, err);
+		if (r < 0)
+			return r;
+	}
+	return fork_trial(t, drop, err);
+}
+
+/*
+ * In a directory of its own: `work`, on which only the trial's own mount namespace has something, and the copy. Each is removed by
+ * its name, and `work` is empty outside the trial, so nothing can be lost with them.
+ */
 static int try_in_own_dir(struct trial *t, bool drop, struct bj_err *err)
 {
 	const char *tmp = getenv("TMPDIR");
-	char dir[PATH_MAX];
-	int n = snprintf(dir, sizeof(dir), "%s/belljar-probe.XXXXXX",
-			 tmp && *tmp == '/' ? tmp : "/tmp");
+	char dir[PATH_MAX - 32], work[PATH_MAX], copy[PATH_MAX];
 
+	tmp = tmp && *tmp == '/' ? tmp : "/tmp";
+	int n = snprintf(dir, sizeof(dir), "%s/belljar-probe.XXXXXX", tmp);
 	if (n < 0 || (size_t)n >= sizeof(dir) || !mkdtemp(dir))
-		return bj_err_errno(err, errno, "make a directory below \"%s\"",
-				    tmp && *tmp == '/' ? tmp : "/tmp");
-	int r = 0;
-	if (drop && chown(dir, PROBE_UID, PROBE_UID) < 0)
-		r = bj_err_errno(err, errno, "chown \"%s\"", dir);
-	t->work_dir = dir;
-	if (r == 0)
-		r = fork_trial(t, drop, err);
-	(void)rmdir(dir); /* what stays behind is an empty directory */
+		return bj_err_errno(err, errno, "make a directory below \"%s\"", tmp);
+	(void)snprintf(work, sizeof(work), "%s/work", dir); /* both fit */
+	(void)snprintf(copy, sizeof(copy), "%s/belljar-jail", dir);
+	t->work_dir = work;
+	t->jail_copy = copy;
+	int r = try_in(t, dir, drop, err);
+	(void)unlink(copy); /* what cannot be removed stays in the directory for temporary files */
+	(void)rmdir(work);
+	(void)rmdir(dir);
 	return r;
 }
 
@@ -274,16 +317,9 @@ static void try_one(struct bj_probe *probe, struct bj_probe_profile *p, const ch
 		say(p, err.msg);
 }
 
-static int try_all(struct bj_probe *probe, const char *jail_binary, struct bj_err *err)
+static void try_all(struct bj_probe *probe, const char *jail_binary)
 {
 	bool is_root = geteuid() == 0;
-	char fd_path[64];
-	/* An ordinary user may not get as far as the directory that the program is in. Low numbers are taken anew in the jail. */
-	bj_cleanup(bj_close_fdp) int low = open(jail_binary, O_PATH | O_CLOEXEC);
-	bj_cleanup(bj_close_fdp) int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 100);
-	if (fd < 0)
-		return bj_err_set(err, BJ_INVALID_ARGUMENT, "\"%s\": %m", jail_binary);
-	(void)snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", fd); /* fits */
 
 	for (size_t i = 0; i < BJ_PROBE_PROFILES; i++) {
 		struct bj_probe_profile *p = &probe->profiles[i];
@@ -294,9 +330,8 @@ static int try_all(struct bj_probe *probe, const char *jail_binary, struct bj_er
 		if (is_privileged && !is_root)
 			say(p, "needs root");
 		else
-			try_one(probe, p, fd_path, is_root && !is_privileged);
+			try_one(probe, p, jail_binary, is_root && !is_privileged);
 	}
-	return 0;
 }
 
 static int find_jail(const struct probe_flags *flags, struct bj_arena *arena, struct bj_str *out,
@@ -336,10 +371,10 @@ static int run(const struct bj_command *command, int argc, char **argv)
 	int r = find_jail(&flags, &arena, &jail_binary, &err);
 	if (r == 0)
 		r = bj_jail_default_roots(NULL, 0, &arena, &probe.roots, &err);
-	if (r == 0)
-		r = try_all(&probe, jail_binary.ptr, &err);
-	if (r == 0)
+	if (r == 0) {
+		try_all(&probe, jail_binary.ptr);
 		r = bj_probe_look_at_roots(&probe, &arena, &err);
+	}
 	return r < 0 ? bj_cli_fail(command, &err, BJ_EXIT_FAILED) : print(&probe, flags.json);
 }
 

@@ -111,6 +111,23 @@ static int open_store(struct serve *s, struct bj_err *err)
 	return r;
 }
 
+/* Without a listener every action would be refused, so the server says it once, now. A slot that nobody else has yet tries it. */
+static int check_observer(struct serve *s, struct bj_err *err)
+{
+	struct bj_jail_slot_spec slot = s->slot;
+	struct bj_jail *jail = NULL;
+
+	if (s->options->config.settings.observe == BJP_OBSERVE_OFF)
+		return 0;
+	if (slot.profile == BJ_PROFILE_PRIVILEGED)
+		slot.slot_uid = slot.slot_gid = (uint32_t)s->options->config.first_slot_uid;
+	int r = bj_jail_start(s->options->jail_binary.ptr, &slot, &jail, &s->failure, err);
+	if (r == 0)
+		r = bj_jail_check_observer(jail, &s->failure, err);
+	bj_jail_free(jail);
+	return r;
+}
+
 static int open_runner(struct serve *s, struct bj_err *err)
 {
 	const struct bj_config *config = &s->options->config;
@@ -223,6 +240,8 @@ static int serve_open(struct serve *s, struct bj_err *err)
 		r = open_store(s, err);
 	if (r == 0)
 		r = bj_reports_new(MAX_REPORTS, &s->reports, err);
+	if (r == 0)
+		r = check_observer(s, err);
 	if (r == 0)
 		r = open_runner(s, err);
 	if (r == 0)
