@@ -33,11 +33,13 @@ struct bjp_settings {
 	enum bjp_write_mode write;
 	enum bjp_observe observe;
 	enum bjp_on_violation on_violation;
-	struct bj_str *ignore_read;    /* patterns: globs on paths inside, a final `**` component covers its directory too */
+	struct bj_str *
+		ignore_read; /* patterns: globs on paths inside, a final `**` component covers its directory too */
 	size_t n_ignore_read;
 	struct bj_str *ignore_write;
 	size_t n_ignore_write;
-	struct bj_str *ignore_network; /* "ADDRESS", "ADDRESS:PORT", "[ADDRESS]:PORT", "*:PORT", "*" */
+	struct bj_str
+		*ignore_network; /* "ADDRESS", "ADDRESS:PORT", "[ADDRESS]:PORT", "*:PORT", "*" */
 	size_t n_ignore_network;
 };
 /** scratch, default, report, nothing ignored. */
@@ -45,9 +47,10 @@ struct bjp_settings bjp_settings_default(void);
 
 /** What the operator lets an action ask for. */
 struct bjp_bounds {
-	enum bjp_observe min_observe;          /* an action may not be observed less */
-	bool may_ignore;                       /* actions may extend the ignore lists */
-	enum bjp_on_violation min_on_violation;/* FAIL here means that an action cannot relax to report */
+	enum bjp_observe min_observe; /* an action may not be observed less */
+	bool may_ignore;	      /* actions may extend the ignore lists */
+	enum bjp_on_violation
+		min_on_violation; /* FAIL here means that an action cannot relax to report */
 };
 
 struct bjp_property {
@@ -63,8 +66,8 @@ struct bjp_property {
  * -FAILED_PRECONDITION (beyond a bound, not available here, or an unknown property: names it and the known ones).
  */
 BJ_MUST_USE int bjp_settings_apply(struct bjp_settings *settings, const struct bjp_bounds *bounds,
-				   const struct bjp_property *props, size_t n_props, struct bj_arena *arena,
-				   struct bj_err *err);
+				   const struct bjp_property *props, size_t n_props,
+				   struct bj_arena *arena, struct bj_err *err);
 
 const char *bjp_write_mode_name(enum bjp_write_mode mode);
 const char *bjp_observe_name(enum bjp_observe level);
@@ -104,15 +107,16 @@ struct bjp_node {
 };
 
 struct bjp_declared {
-	struct bj_str exec_root;        /* "/exec" */
-	struct bj_str working_dir;      /* relative to it; may be empty */
-	const struct bjp_node *inputs;  /* borrowed for the policy's life */
+	struct bj_str exec_root;       /* "/exec" */
+	struct bj_str working_dir;     /* relative to it; may be empty */
+	const struct bjp_node *inputs; /* borrowed for the policy's life */
 	size_t n_inputs;
-	const struct bj_str *outputs;   /* relative to working_dir, passed by bjp_output_path_check() */
+	const struct bj_str
+		*outputs; /* relative to working_dir, passed by bjp_output_path_check() */
 	size_t n_outputs;
 	const struct bj_str *env_names, *env_values; /* n_env each */
 	size_t n_env;
-	const struct bj_str *roots;     /* toolchain roots, absolute; single files and links too */
+	const struct bj_str *roots; /* toolchain roots, absolute; single files and links too */
 	size_t n_roots;
 };
 
@@ -122,26 +126,28 @@ struct bjp_policy; /* opaque, in the arena; borrows @declared's strings and the 
  * below an input file) or a path that is not clean; -RESOURCE_EXHAUSTED.
  */
 BJ_MUST_USE int bjp_derive(const struct bjp_declared *declared, const struct bjp_settings *settings,
-			   struct bj_arena *arena, struct bjp_policy **out_policy, struct bj_err *err);
+			   struct bj_arena *arena, struct bjp_policy **out_policy,
+			   struct bj_err *err);
 
 enum bjp_zone { BJP_ZONE_INPUT_ROOT = 1, BJP_ZONE_TOOLCHAIN, BJP_ZONE_HOST, BJP_ZONE_SYSTEM };
 const char *bjp_zone_name(enum bjp_zone zone); /* "input_root" … */
 
 enum bjp_class {
 	BJP_UNDECLARED = 0,
-	BJP_INPUT,      /* a declared file, symlink or directory (the input root itself and every parent included) */
-	BJP_OUTPUT,     /* a declared output or below a declared output */
-	BJP_OUTPUT_DIR, /* a directory that holds an output, not itself an input */
-	BJP_ENV_SCRATCH,/* below a scratch path that the environment names */
+	BJP_INPUT, /* a declared file, symlink or directory (the input root itself and every parent included) */
+	BJP_OUTPUT,	 /* a declared output or below a declared output */
+	BJP_OUTPUT_DIR,	 /* a directory that holds an output, not itself an input */
+	BJP_ENV_SCRATCH, /* below a scratch path that the environment names */
 	BJP_TOOLCHAIN,
-	BJP_SYSTEM,     /* /tmp, /dev, /proc */
+	BJP_SYSTEM, /* /tmp, /dev, /proc */
 };
 /** Constant-time hash look-up for inputs; @path absolute and clean. */
 enum bjp_class bjp_classify(const struct bjp_policy *policy, struct bj_str path);
 enum bjp_zone bjp_zone(const struct bjp_policy *policy, struct bj_str path);
 bool bjp_may_write(const struct bjp_policy *policy, struct bj_str path);
 /** Follows declared symlinks lexically (at most 40); gives the path that the caller's open would end at. */
-struct bj_str bjp_resolve_declared(const struct bjp_policy *policy, struct bj_arena *arena, struct bj_str path);
+struct bj_str bjp_resolve_declared(const struct bjp_policy *policy, struct bj_arena *arena,
+				   struct bj_str path);
 /**
  * The declared input nearest to @path ("did you mean"): same base name, else same directory with a name that has something in common;
  * empty when none is near. Relative to the input root, as the input is declared.
@@ -151,13 +157,15 @@ struct bj_str bjp_nearest(const struct bjp_policy *policy, struct bj_str path);
  * Directories (relative to the input root, "" left out) that must exist before the command runs: those right above an output.
  * Sorted, unique; those above them are not listed.
  */
-void bjp_output_parents(const struct bjp_policy *policy, const struct bj_str **out_dirs, size_t *out_n);
+void bjp_output_parents(const struct bjp_policy *policy, const struct bj_str **out_dirs,
+			size_t *out_n);
 /**
  * The directories that must stay writable in strict mode (relative to the input root, "." for all of it), each to be made before the
  * run: those right above outputs, and the scratch that the environment names, or, for a variable that names a file, the directory
  * above it. None lies below another. Sorted, unique.
  */
-void bjp_writable_dirs(const struct bjp_policy *policy, const struct bj_str **out_dirs, size_t *out_n);
+void bjp_writable_dirs(const struct bjp_policy *policy, const struct bj_str **out_dirs,
+		       size_t *out_n);
 /** Text form, sorted, deterministic: what `policy show` prints and what the policy digest is taken over. */
 struct bj_str bjp_policy_text(const struct bjp_policy *policy, struct bj_arena *arena);
 

@@ -19,7 +19,7 @@ struct bj_cache_entry {
 	enum bj_cache_origin origin;
 	struct bj_str fingerprint;
 	bool counts_as_violation; /* a record of it fails the action under onViolation=fail */
-	struct bj_str message;    /* the line that says which; UTF-8 */
+	struct bj_str message;	  /* the line that says which; UTF-8 */
 };
 
 enum { BJ_CACHE_E_MISS = 1 };

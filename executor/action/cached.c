@@ -23,7 +23,8 @@ int cached_store(struct life *life, struct bj_err *err)
 		.origin = BJ_CACHE_EXECUTED,
 		.fingerprint = bj_str_of(fingerprint),
 		.counts_as_violation = life->judged.has_unignored,
-		.message = bjp_summary_message(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT), life->arena),
+		.message =
+			bjp_summary_message(&life->judged, BJ_STR_LIT(BJ_JAIL_ROOT), life->arena),
 	};
 	return bj_cache_put(life->runner->opts.store, life->request->instance,
 			    &life->request->action, &entry, life->arena, err);

@@ -56,7 +56,8 @@ bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns);
  * bj_runner_fails_violations() - would this action fail for a violation today? By the operator's settings and, when the Action and its
  * Command are in the store, by their platform. Blocks on disk.
  */
-bool bj_runner_fails_violations(struct bj_runner *runner, const struct bj_digest *action, struct bj_arena *arena);
+bool bj_runner_fails_violations(struct bj_runner *runner, const struct bj_digest *action,
+				struct bj_arena *arena);
 /**
  * bj_runner_tell_hit() - puts the report of a cached result among those that `explain` shows, under the name of who asked for it now.
  * @arena: for the look into the report; nothing of it is kept

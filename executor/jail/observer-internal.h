@@ -37,26 +37,26 @@ enum { BJ_SYSCALL_MAX = 469 };
 enum bj_call_test {
 	BJ_TEST_NONE,
 	BJ_TEST_OPEN_FLAGS, /* below level DEFAULT: only with an access mode, O_CREAT or O_TRUNC in test_arg */
-	BJ_TEST_NAMED,      /* only without AT_EMPTY_PATH in test_arg */
-	BJ_TEST_POINTER,    /* only with test_arg != NULL */
-	BJ_TEST_CLONE_NEW,  /* only with a namespace flag of clone(2) in test_arg */
-	BJ_TEST_UNSHARE_NEW,/* the same for unshare(2), which has one flag more */
-	BJ_TEST_TTY_INPUT,  /* only TIOCSTI and TIOCLINUX in test_arg */
-	BJ_TEST_SOCKETCALL, /* only the calls of the level, by number in test_arg */
+	BJ_TEST_NAMED,	     /* only without AT_EMPTY_PATH in test_arg */
+	BJ_TEST_POINTER,     /* only with test_arg != NULL */
+	BJ_TEST_CLONE_NEW,   /* only with a namespace flag of clone(2) in test_arg */
+	BJ_TEST_UNSHARE_NEW, /* the same for unshare(2), which has one flag more */
+	BJ_TEST_TTY_INPUT,   /* only TIOCSTI and TIOCLINUX in test_arg */
+	BJ_TEST_SOCKETCALL,  /* only the calls of the level, by number in test_arg */
 };
 
 /** How the supervisor reads the arguments. */
 enum bj_call_shape {
-	BJ_SHAPE_DENY,     /* answered with `deny` */
-	BJ_SHAPE_PATH,     /* one path */
-	BJ_SHAPE_OPEN,     /* a path and open flags */
+	BJ_SHAPE_DENY, /* answered with `deny` */
+	BJ_SHAPE_PATH, /* one path */
+	BJ_SHAPE_OPEN, /* a path and open flags */
 	BJ_SHAPE_OPENAT2,
 	BJ_SHAPE_UNLINKAT, /* unlink or rmdir, by AT_REMOVEDIR */
-	BJ_SHAPE_PAIR,     /* rename and link */
-	BJ_SHAPE_FD,       /* an object by descriptor alone */
+	BJ_SHAPE_PAIR,	   /* rename and link */
+	BJ_SHAPE_FD,	   /* an object by descriptor alone */
 	BJ_SHAPE_FCHDIR,   /* not handed on; it changes what relative paths mean */
 	BJ_SHAPE_EXEC,
-	BJ_SHAPE_ADDRESS,  /* a socket address in path_arg, its length in flags_arg */
+	BJ_SHAPE_ADDRESS, /* a socket address in path_arg, its length in flags_arg */
 	BJ_SHAPE_SENDMSG,
 	BJ_SHAPE_SENDMMSG,
 	BJ_SHAPE_SOCKET,
@@ -68,26 +68,26 @@ enum bj_call_follow {
 	BJ_FOLLOW_ALWAYS,
 	BJ_FOLLOW_NEVER,
 	BJ_FOLLOW_UNLESS,  /* unless AT_SYMLINK_NOFOLLOW is in flags_arg */
-	BJ_FOLLOW_IF,      /* if AT_SYMLINK_FOLLOW is in flags_arg */
+	BJ_FOLLOW_IF,	   /* if AT_SYMLINK_FOLLOW is in flags_arg */
 	BJ_FOLLOW_INOTIFY, /* unless IN_DONT_FOLLOW is in flags_arg */
 };
 
 struct bj_call {
 	const char *name;
 	int16_t nr[BJ_ARCH_COUNT]; /* -1: not there */
-	uint8_t level;             /* enum bj_observe: the lowest level that sees it; OFF for what is refused always */
-	uint8_t test, test_arg;    /* enum bj_call_test */
-	uint8_t shape;             /* enum bj_call_shape */
-	uint8_t op;                /* enum bj_op; for pairs the first path's */
-	uint8_t follow;            /* enum bj_call_follow */
-	int8_t dirfd_arg;          /* -1: the working directory */
+	uint8_t level; /* enum bj_observe: the lowest level that sees it; OFF for what is refused always */
+	uint8_t test, test_arg; /* enum bj_call_test */
+	uint8_t shape;		/* enum bj_call_shape */
+	uint8_t op;		/* enum bj_op; for pairs the first path's */
+	uint8_t follow;		/* enum bj_call_follow */
+	int8_t dirfd_arg;	/* -1: the working directory */
 	int8_t path_arg;
-	int8_t flags_arg;          /* -1: none */
+	int8_t flags_arg;	      /* -1: none */
 	int8_t dirfd2_arg, path2_arg; /* pairs */
 	uint8_t op2;
-	uint16_t deny;             /* errno of a refused call */
-	bool is_silent;            /* refused without a record: libc asks for it all the time */
-	const char *why;           /* reason of the refusal */
+	uint16_t deny;	 /* errno of a refused call */
+	bool is_silent;	 /* refused without a record: libc asks for it all the time */
+	const char *why; /* reason of the refusal */
 };
 
 extern const struct bj_call bj_calls[];
@@ -110,7 +110,8 @@ size_t bj_socketcalls(enum bj_observe level, uint8_t out_calls[8]);
 enum { BJ_FILTER_MAX = 1024 };
 
 /** The filter of a machine that need not be this one: BJ_ARCH_X86_64 (with its 32-bit calls) or BJ_ARCH_AARCH64. */
-BJ_MUST_USE int bj_observer_filter_new_for(enum bj_arch arch, enum bj_observe level, struct bj_observer_filter **out_filter,
+BJ_MUST_USE int bj_observer_filter_new_for(enum bj_arch arch, enum bj_observe level,
+					   struct bj_observer_filter **out_filter,
 					   struct bj_err *err);
 const struct sock_fprog *bj_observer_filter_program(const struct bj_observer_filter *filter);
 
@@ -136,16 +137,16 @@ ssize_t bj_path_normalize(struct bj_str path, char *out, size_t cap);
 enum bj_proc_link { BJ_PROC_CWD = 1, BJ_PROC_ROOT, BJ_PROC_FD, BJ_PROC_EXE };
 struct bj_proc_path {
 	enum bj_proc_link link;
-	bool is_self;          /* else pid is a number in the jail's own namespace */
+	bool is_self; /* else pid is a number in the jail's own namespace */
 	int64_t pid;
-	int fd;                /* BJ_PROC_FD */
-	struct bj_str rest;    /* what follows, with its leading slash, or empty */
+	int fd;		    /* BJ_PROC_FD */
+	struct bj_str rest; /* what follows, with its leading slash, or empty */
 };
 bool bj_path_parse_proc(struct bj_str path, struct bj_proc_path *out);
 
 /** What the jail's own file system says. */
 struct bj_found {
-	int error;         /* 0, or why it cannot be reached; -1: cannot be said */
+	int error;	   /* 0, or why it cannot be reached; -1: cannot be said */
 	bool through_link; /* a symbolic link was followed on the way */
 	bool is_dir, is_link, is_regular;
 	bool is_read_only; /* its mount or file system is; only with BJ_FIND_MOUNT */
@@ -163,7 +164,8 @@ enum { BJ_FIND_NOFOLLOW = 1, BJ_FIND_MOUNT = 2, BJ_FIND_PARENT = 4 };
  * @resolved: BJ_PATH_BUF bytes; where it was found or, when a link leads to nothing, where it would be; "" when that is not known. Only
  *   written when through_link
  */
-void bj_path_find(int root_fd, const char *path, unsigned int flags, struct bj_found *out, char *resolved);
+void bj_path_find(int root_fd, const char *path, unsigned int flags, struct bj_found *out,
+		  char *resolved);
 
 /** True when the last component is a symbolic link, or one before it is. */
 bool bj_path_is_link(int root_fd, const char *path);
@@ -197,7 +199,9 @@ struct bj_address {
 	bool is_abstract;
 	bool is_loopback, is_any;
 };
-enum { BJ_ADDRESS_BYTES = 128 }; /* sizeof(struct sockaddr_storage): longer ones the kernel refuses */
+enum {
+	BJ_ADDRESS_BYTES = 128
+}; /* sizeof(struct sockaddr_storage): longer ones the kernel refuses */
 /** Return: false when the bytes are too short to say anything. */
 bool bj_address_decode(const void *bytes, size_t n_bytes, struct bj_address *out);
 
@@ -212,12 +216,12 @@ ssize_t bj_caller_readlink(pid_t pid, const char *name, char *buf, size_t cap);
 
 /** Who a caller is, read once and kept for a moment. */
 struct bj_caller {
-	pid_t pid;             /* of the thread; 0: free */
-	pid_t process;         /* of its process; 0: not known */
+	pid_t pid;     /* of the thread; 0: free */
+	pid_t process; /* of its process; 0: not known */
 	uint64_t read_at_ns;
-	uid_t uid;             /* of file system checks, as this process sees it */
+	uid_t uid; /* of file system checks, as this process sees it */
 	gid_t gid;
-	bool has_override;     /* CAP_DAC_OVERRIDE in its own user namespace */
+	bool has_override; /* CAP_DAC_OVERRIDE in its own user namespace */
 	char comm[17];
 	size_t exe_len, argv0_len;
 	char exe[512];
@@ -245,9 +249,9 @@ struct bj_cwd {
 };
 enum { BJ_N_CWDS = 16, BJ_MAX_MOVERS = 8 };
 struct bj_cwds {
-	bool is_off;                    /* for good: not at this level, or too many movers at once */
+	bool is_off; /* for good: not at this level, or too many movers at once */
 	size_t n_movers;
-	pid_t movers[BJ_MAX_MOVERS];    /* threads whose last call may change a working directory */
+	pid_t movers[BJ_MAX_MOVERS]; /* threads whose last call may change a working directory */
 	struct bj_cwd slots[BJ_N_CWDS];
 };
 /** As bj_caller_readlink(pid, "cwd", …), from memory if possible. */
@@ -270,13 +274,13 @@ bool bj_caller_may(const struct bj_caller *caller, const struct bj_found *found,
 /** A record in the making: an attempt with room for its texts. */
 struct bj_record {
 	struct bj_attempt attempt;
-	bool is_gone;                   /* discarded, but not the last */
-	bool is_touch;                  /* handed on as touched(path) */
-	uint64_t mount_id;              /* where it is, or would be made, if that was looked up; else 0 */
-	bool touch_link;                /* besides the attempt: touched(path), the declared link itself */
-	bool touch_target;              /* besides the touch: touched(resolved) */
+	bool is_gone;	   /* discarded, but not the last */
+	bool is_touch;	   /* handed on as touched(path) */
+	uint64_t mount_id; /* where it is, or would be made, if that was looked up; else 0 */
+	bool touch_link;   /* besides the attempt: touched(path), the declared link itself */
+	bool touch_target; /* besides the touch: touched(resolved) */
 	char written[PATH_MAX];
-	char joined[BJ_PATH_BUF];       /* absolute, not normalised */
+	char joined[BJ_PATH_BUF]; /* absolute, not normalised */
 	char path[BJ_PATH_BUF];
 	char resolved[BJ_PATH_BUF];
 	char via[BJ_PATH_BUF];
@@ -287,23 +291,25 @@ enum { BJ_N_PLAIN = 4096 };
 
 struct bj_observer {
 	int listener;
-	int root_fd;                    /* borrowed */
+	int root_fd; /* borrowed */
 	enum bj_observe level;
 	struct bj_observer_hooks hooks;
 	struct bj_observer_stats stats;
-	bool is_broken;                 /* the listener failed in a way that is not the caller's death */
-	bool forget_callers;            /* the call being handled is an exec */
-	bool moves_cwd;                 /* the call being handled may change a working directory or its name */
-	uint64_t pending_dropped;       /* of the call being handled: counted if its caller lives */
-	int8_t has_only_loopback;       /* of the jail's network: -1 not asked yet */
-	uint8_t index[BJ_ARCH_COUNT][BJ_SYSCALL_MAX + 1]; /* number to 1 + place in bj_calls; 0: none */
-	struct seccomp_notif *request;  /* as large as this kernel's */
+	bool is_broken;	     /* the listener failed in a way that is not the caller's death */
+	bool forget_callers; /* the call being handled is an exec */
+	bool moves_cwd;	     /* the call being handled may change a working directory or its name */
+	uint64_t pending_dropped; /* of the call being handled: counted if its caller lives */
+	int8_t has_only_loopback; /* of the jail's network: -1 not asked yet */
+	uint8_t index[BJ_ARCH_COUNT]
+		     [BJ_SYSCALL_MAX + 1]; /* number to 1 + place in bj_calls; 0: none */
+	struct seccomp_notif *request;	   /* as large as this kernel's */
 	struct seccomp_notif_resp *response;
 	size_t request_bytes, response_bytes;
 	size_t n_records;
 	size_t n_plain;
 	/* What follows is large and not zeroed as a whole. */
-	uint64_t plain[BJ_N_PLAIN];     /* hashes of declared paths that are no links, or links that lead somewhere; 0: free */
+	uint64_t plain
+		[BJ_N_PLAIN]; /* hashes of declared paths that are no links, or links that lead somewhere; 0: free */
 	struct bj_callers callers;
 	struct bj_cwds cwds;
 	struct bj_record records[BJ_MAX_RECORDS];
@@ -341,9 +347,11 @@ void bj_seen_discard(const struct bj_seen *s, struct bj_record *record);
 /** Drops a record: there was something, and it could not be seen. Counted. */
 void bj_seen_lose(const struct bj_seen *s, struct bj_record *record);
 /** record->joined from attempt.written and the place's base. False: the record is gone. */
-BJ_MUST_USE bool bj_seen_join(const struct bj_seen *s, struct bj_record *record, const struct bj_place *place);
+BJ_MUST_USE bool bj_seen_join(const struct bj_seen *s, struct bj_record *record,
+			      const struct bj_place *place);
 /** attempt.path from record->joined. False: the record is gone. */
-BJ_MUST_USE bool bj_seen_normalize(const struct bj_seen *s, struct bj_record *record, bool nofollow);
+BJ_MUST_USE bool bj_seen_normalize(const struct bj_seen *s, struct bj_record *record,
+				   bool nofollow);
 enum bj_path_class bj_seen_classify(const struct bj_seen *s, struct bj_str path);
 const struct bj_caller *bj_seen_caller_of(const struct bj_seen *s);
 
@@ -355,17 +363,18 @@ void bj_see_socket(const struct bj_seen *s, int family);
 void bj_see_socketcall(const struct bj_seen *s);
 
 /** observer_decode.c: fills o->records and, for a refused call, *out_errno. Nothing is handed on yet. @arch: BJ_ARCH_COUNT: none of ours. */
-void bj_observer_decode(struct bj_observer *o, const struct seccomp_notif *request, enum bj_arch arch, int *out_errno);
+void bj_observer_decode(struct bj_observer *o, const struct seccomp_notif *request,
+			enum bj_arch arch, int *out_errno);
 
 /** How an attempt on a path is to be judged. */
 struct bj_try {
 	enum bj_op op;
 	bool nofollow;
-	int open_flags;   /* OPEN_*: flags; others 0 */
-	int access_mode;  /* ACCESS: R_OK … */
-	bool no_replace;  /* RENAME_TO: an existing target is an error */
-	bool is_now;      /* UTIME: without times, for which the right to write will do */
-	bool gives_away;  /* CHOWN: with an id, not only -1 */
+	int open_flags;	 /* OPEN_*: flags; others 0 */
+	int access_mode; /* ACCESS: R_OK … */
+	bool no_replace; /* RENAME_TO: an existing target is an error */
+	bool is_now;	 /* UTIME: without times, for which the right to write will do */
+	bool gives_away; /* CHOWN: with an id, not only -1 */
 };
 /** observer_predict.c: op, error, is_dir, resolved of @record from its `joined` and `path`. */
 void bj_observer_predict(struct bj_observer *o, struct bj_record *record, const struct bj_try *try,

@@ -83,8 +83,7 @@ static int get_result(struct unary *u)
 				 u->arena, &entry, &u->err);
 	if (r < 0)
 		return r;
-	if (r == BJ_CACHE_E_MISS ||
-	    (entry.counts_as_violation && fails_today(u, &action))) {
+	if (r == BJ_CACHE_E_MISS || (entry.counts_as_violation && fails_today(u, &action))) {
 		bj_digest_str(&action, text);
 		return bj_err_set(&u->err, BJ_NOT_FOUND, "no result of action %s is cached", text);
 	}

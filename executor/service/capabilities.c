@@ -58,10 +58,10 @@ static void on_capabilities(struct bj_rpc_call *call, grpc_byte_buffer *request)
 		bj_rpc_fail(call, &err);
 		return;
 	}
-	const char *instance =
-		((const BJ_RE(GetCapabilitiesRequest) *)message)->instance_name;
+	const char *instance = ((const BJ_RE(GetCapabilitiesRequest) *)message)->instance_name;
 
-	if (bj_instance_check(bj_str_of(instance), "GetCapabilitiesRequest.instance_name", &err) < 0) {
+	if (bj_instance_check(bj_str_of(instance), "GetCapabilitiesRequest.instance_name", &err) <
+	    0) {
 		bj_rpc_fail(call, &err);
 		return;
 	}

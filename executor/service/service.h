@@ -31,7 +31,8 @@ struct bj_services_opts {
 	struct bj_engine *engine;   /* NULL: a cache only; execution is not offered */
 	struct bj_reports *reports; /* NULL with engine NULL */
 	struct bj_pool *pool;
-	struct bj_runner *runner;   /* who knows whether a violation fails an action today; NULL with engine NULL */
+	struct bj_runner *
+		runner; /* who knows whether a violation fails an action today; NULL with engine NULL */
 };
 
 struct bj_services {
