@@ -2,6 +2,8 @@
 /*
  * The observer over real processes: every call of the matrix, every form of a path, and what must not disturb it. The error that the
  * record predicts is compared with the one that the child got.
+ *
+ * It is long because all of it runs against one child, one tree and one set of hooks, which the tables below share.
  */
 #include <setjmp.h>
 #include <stdarg.h>
