@@ -3,6 +3,7 @@
  * Reading and checking what the client declared: Action, Command, the whole tree. Nothing of it is trusted.
  * What is missing is gathered from all three before it is reported, so that a client uploads once.
  */
+#include <limits.h>
 #include <stdio.h>
 
 #include "executor/action/life-internal.h"
@@ -22,6 +23,10 @@ static int read_message(struct bj_store *store, const struct bj_digest *digest,
 	struct bj_str bytes;
 	int r = bj_store_read(store, digest, MESSAGE_MAX_BYTES, &bytes, arena, err);
 
+	if (r == -BJ_DATA_LOSS) { /* it was dropped just now: the client has to upload it again */
+		bj_err_clear(err);
+		return FETCH_E_MISSING;
+	}
 	if (r == BJ_STORE_E_MISSING)
 		return FETCH_E_MISSING;
 	if (r < 0)
@@ -63,67 +68,90 @@ int fetch_timeout(const re_action *action, uint64_t max_ns, uint64_t default_ns,
 		return bj_err_set(err, BJ_INVALID_ARGUMENT,
 				  "Action.timeout is malformed: %lld s %d ns",
 				  (long long)t->seconds, t->nanos);
-	if ((uint64_t)t->seconds > max_ns / BJ_NS_PER_SEC ||
-	    (uint64_t)t->seconds * BJ_NS_PER_SEC + (uint64_t)t->nanos > max_ns)
+	uint64_t ns;
+	bool is_huge = __builtin_mul_overflow((uint64_t)t->seconds, BJ_NS_PER_SEC, &ns) ||
+		       __builtin_add_overflow(ns, (uint64_t)t->nanos, &ns);
+
+	if (is_huge || ns > max_ns)
 		return bj_err_set(
 			err, BJ_INVALID_ARGUMENT,
 			"Action.timeout of %lld s is above the server's maximum of %llu s",
 			(long long)t->seconds, (unsigned long long)(max_ns / BJ_NS_PER_SEC));
-	*out_ns = (uint64_t)t->seconds * BJ_NS_PER_SEC + (uint64_t)t->nanos;
+	*out_ns = ns;
 	return 0;
 }
 
 /* ---- outputs ---- */
 
+/* What the kernel cannot say it cannot make either: better now than as a failed run. */
+static bool is_too_long(const struct life *life, struct bj_str path)
+{
+	size_t dir_len = strlen(life->command->working_directory);
+
+	return sizeof(BJ_JAIL_ROOT "/") + dir_len + 1 + path.len > PATH_MAX;
+}
+
+static int check_output(struct life *life, struct bj_map *seen, struct bj_str path,
+			enum bj_output_style style, const char *what)
+{
+	struct bj_err *err = &life->failure.err;
+	struct bj_str shown = bj_str_printable(life->arena, bj_str_sub(path, 0, 256), 256);
+
+	/* Spec: the empty path stands for the whole working directory, and is no file. */
+	if (path.len == 0 && style == BJ_OUTPUT_FILE)
+		return bj_err_set(err, BJ_INVALID_ARGUMENT, "%s is empty", what);
+	int r = path.len ? bjp_output_path_check(path, what, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (is_too_long(life, path))
+		return bj_err_set(err, BJ_INVALID_ARGUMENT, "%s: \"%.*s\" is too long for a path",
+				  what, BJ_STR_FMT(shown));
+	if (bj_map_get(seen, path))
+		return bj_err_set(err, BJ_INVALID_ARGUMENT, "%s: \"%.*s\" is declared twice", what,
+				  BJ_STR_FMT(shown));
+	return 0;
+}
+
 static int add_outputs(struct life *life, struct bj_map *seen, char *const *paths, size_t n,
 		       enum bj_output_style style, const char *field)
 {
-	struct bj_err *err = &life->failure.err;
-
 	for (size_t i = 0; i < n; i++) {
-		struct bj_str path = bj_str_of(paths[i]);
+		struct bj_output *output = &life->outputs[life->n_outputs];
 		char what[64];
 
+		*output = (struct bj_output){ .path = bj_str_of(paths[i]), .style = style };
 		(void)snprintf(what, sizeof(what), "Command.%s[%zu]", field, i);
-		/* Spec: "The path must not include a trailing slash … the root … may be the empty string" for directories. */
-		bool is_root = path.len == 0 && style != BJ_OUTPUT_FILE;
-		int r = is_root ? 0 : bjp_output_path_check(path, what, err);
-
-		if (r == 0 && path.len == 0 && !is_root)
-			r = bj_err_set(err, BJ_INVALID_ARGUMENT, "%s is empty", what);
+		int r = check_output(life, seen, output->path, style, what);
 
 		if (r < 0)
 			return r;
-		if (bj_map_get(seen, path.len ? path : BJ_STR_LIT(".")))
-			return bj_err_set(err, BJ_INVALID_ARGUMENT,
-					  "%s: \"%.*s\" is declared twice", what,
-					  BJ_STR_FMT(bj_str_printable(life->arena, path, 256)));
-		if (!bj_map_put(seen, path.len ? path : BJ_STR_LIT("."), life, NULL))
-			return bj_err_set(err, BJ_RESOURCE_EXHAUSTED,
+		if (!bj_map_put(seen, output->path, output, NULL))
+			return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
 					  "out of memory for the output paths");
-		life->outputs[life->n_outputs++] =
-			(struct bj_output){ .path = path, .style = style };
+		life->n_outputs++;
 	}
 	return 0;
 }
 
 /* Spec: an output file must not be the parent of any other output. */
-static int check_nesting(struct life *life)
+static int check_nesting(struct life *life, const struct bj_map *seen)
 {
 	for (size_t i = 0; i < life->n_outputs; i++) {
-		if (life->outputs[i].style != BJ_OUTPUT_FILE)
-			continue;
-		for (size_t j = 0; j < life->n_outputs; j++) {
-			struct bj_str a = life->outputs[i].path, b = life->outputs[j].path;
+		struct bj_str path = life->outputs[i].path;
 
-			if (i != j && b.len > a.len && b.ptr[a.len] == '/' &&
-			    bj_str_has_prefix(b, a))
+		for (size_t end = bj_str_find(path, '/', 0); end < path.len;
+		     end = bj_str_find(path, '/', end + 1)) {
+			struct bj_str above = bj_str_sub(path, 0, end);
+			const struct bj_output *output = bj_map_get(seen, above);
+
+			if (output && output->style == BJ_OUTPUT_FILE)
 				return bj_err_set(
 					&life->failure.err, BJ_INVALID_ARGUMENT,
 					"Command.output_files: \"%.*s\" is the parent of the "
 					"output \"%.*s\"",
-					BJ_STR_FMT(bj_str_printable(life->arena, a, 256)),
-					BJ_STR_FMT(bj_str_printable(life->arena, b, 256)));
+					BJ_STR_FMT(bj_str_printable(life->arena, above, 256)),
+					BJ_STR_FMT(bj_str_printable(life->arena, path, 256)));
 		}
 	}
 	return 0;
@@ -152,8 +180,8 @@ static int check_outputs(struct life *life)
 		if (r == 0)
 			r = add_outputs(life, &seen, c->output_directories, c->n_output_directories,
 					BJ_OUTPUT_DIRECTORY, "output_directories");
-		if (r == 0 && c->n_output_files <= 4096)
-			r = check_nesting(life);
+		if (r == 0)
+			r = check_nesting(life, &seen);
 	}
 	bj_map_deinit(&seen);
 	return r;
@@ -167,10 +195,11 @@ static int check_environment(struct life *life)
 		const char *name = life->command->environment_variables[i]->name;
 
 		if (name[0] == '\0' || strchr(name, '='))
-			return bj_err_set(&life->failure.err, BJ_INVALID_ARGUMENT,
-					  "Command.environment_variables[%zu]: the name \"%s\" is "
-					  "empty or holds '='",
-					  i, name);
+			return bj_err_set(
+				&life->failure.err, BJ_INVALID_ARGUMENT,
+				"Command.environment_variables[%zu]: the name \"%.*s\" is "
+				"empty or holds '='",
+				i, BJ_STR_FMT(bj_str_printable(life->arena, bj_str_of(name), 256)));
 	}
 	return 0;
 }
@@ -212,10 +241,10 @@ static int check_command(struct life *life)
 				  "Command.arguments is empty: there is nothing to run");
 	/* Spec: "If the set of requested NodeProperties includes properties unknown to the server: INVALID_ARGUMENT"; we keep none. */
 	if (c->n_output_node_properties)
-		return bj_err_set(
-			&life->failure.err, BJ_INVALID_ARGUMENT,
-			"Command.output_node_properties: \"%s\" is not known here, nor any other",
-			c->output_node_properties[0]);
+		return bj_err_set(&life->failure.err, BJ_INVALID_ARGUMENT,
+				  "Command.output_node_properties: \"%.200s\" is not known here, "
+				  "nor any other",
+				  c->output_node_properties[0]);
 	int r = check_environment(life);
 
 	return r < 0 ? r : check_outputs(life);
@@ -290,9 +319,14 @@ static int read_tree(struct life *life, struct bj_missing *missing)
 
 	if (!all)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory");
-	all[0] = command.digests[0];
-	memcpy(all + 1, in_tree.digests, in_tree.n_digests * sizeof(*all));
-	*missing = (struct bj_missing){ all, in_tree.n_digests + 1 };
+	size_t n = 0;
+
+	all[n++] = command.digests[0];
+	for (size_t i = 0; i < in_tree.n_digests; i++)
+		if (!bj_digest_eq(&in_tree.digests[i],
+				  &all[0])) /* an input may be the Command's own file */
+			all[n++] = in_tree.digests[i];
+	*missing = (struct bj_missing){ all, n };
 	return 0;
 }
 
