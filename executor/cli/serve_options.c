@@ -8,6 +8,7 @@
 #include "executor/cli/cli-internal.h"
 #include "executor/cli/host.h"
 #include "executor/cli/serve-internal.h"
+#include "executor/jail/spec.h"
 
 struct serve_flags {
 	struct bj_flag_list listen, workspaces;
@@ -119,6 +120,28 @@ static int complete_workspaces(struct bj_config *config, struct bj_arena *arena,
 	return 0;
 }
 
+/* Where every action has something of its own a root would be hidden, or would hide it. */
+static int check_extra_roots(const struct bj_config *config, struct bj_arena *arena,
+			     struct bj_err *err)
+{
+	static const char *const own[] = { "/tmp", "/dev", "/proc", "/.bj", BJ_JAIL_ROOT };
+	struct bj_config_list list = config->extra_roots;
+
+	for (size_t i = 0; i < list.n; i++) {
+		struct bj_str path = bjp_path_clean(arena, BJ_STR_LIT("/"), list.items[i]);
+		bool is_bad = path.len <= 1;
+		for (size_t j = 0; j < BJ_ARRAY_LEN(own); j++)
+			is_bad = is_bad || bjp_path_is_below(path, bj_str_of(own[j]));
+		if (is_bad)
+			return bj_err_set(err, BJ_INVALID_ARGUMENT,
+					  "extraRoots[%zu] \"%s\": neither / nor what every action "
+					  "has of its "
+					  "own can be a root (/tmp, /dev, /proc, " BJ_JAIL_ROOT ")",
+					  i, list.items[i].ptr);
+	}
+	return 0;
+}
+
 /* An anchor is a name as actions use it, so it stays as it was given. */
 static int check_anchors(const struct bj_config *config, struct bj_arena *arena, struct bj_err *err)
 {
@@ -188,6 +211,8 @@ static int complete(struct bj_config *config, bool insecure, struct bj_arena *ar
 		r = complete_workspaces(config, arena, err);
 	if (r == 0)
 		r = check_anchors(config, arena, err);
+	if (r == 0)
+		r = check_extra_roots(config, arena, err);
 	if (r == 0 && !config->store.len)
 		r = bj_host_store_dir(arena, &config->store, err);
 	return r;
