@@ -250,6 +250,98 @@ static void cancel_frees_what_waits(void **state)
 	assert_int_equal(atomic_load(&n_alive), 0);
 }
 
+/* ---- last words while the message before them waits ---- */
+
+/* A server that sends without end, held, and its client that does not read. */
+struct stuck {
+	struct fixture fixture;
+	struct scene scene;
+	struct sender sender;
+	struct probe probe;
+};
+
+static void stuck_open(struct bj_rpc_call *call, grpc_byte_buffer *req)
+{
+	struct stuck *stuck = BJ_CONTAINER_OF(bj_rpc_svc(call), struct stuck, scene);
+	scene_open_hold(call, req);
+	bj_rpc_set_data(call, &stuck->sender);
+	(void)send_piece(call, &stuck->sender);
+}
+
+static void stuck_sent(struct bj_rpc_call *call)
+{
+	struct sender *sender = bj_rpc_data(call);
+	counter_add(&sender->taken);
+	assert_true(send_piece(call, sender));
+}
+
+static const struct bj_rpc_handler sticking = {
+	.open = stuck_open,
+	.sent = stuck_sent,
+	.cancelled = scene_cancelled,
+	.closed = scene_closed,
+};
+
+static void stuck_up(struct stuck *stuck)
+{
+	stuck->scene = (struct scene)SCENE_INIT;
+	stuck->sender = (struct sender){ 0, COUNTER_INIT };
+	fixture_flow(&stuck->fixture, BJ_RPC_SERVER_STREAM, &sticking, &stuck->scene);
+	probe_init(&stuck->probe);
+	stuck->probe.wants = false;
+	fixture_call(&stuck->fixture, &stuck->probe, "/t.T/Flow", BJ_RPC_SERVER_STREAM, 0, "");
+	counter_wait(&stuck->probe.messages, 1);
+	wait_until_stopped(&stuck->fixture, &stuck->sender);
+}
+
+static void stuck_down(struct stuck *stuck)
+{
+	scene_end(&stuck->scene);
+	probe_deinit(&stuck->probe);
+	fixture_down(&stuck->fixture, 0);
+	assert_int_equal(atomic_load(&n_alive), 0);
+}
+
+static void post_last_word(struct bj_rpc_call *call, void *arg)
+{
+	struct scene *scene = arg;
+	grpc_slice slice = text_slice("last");
+	assert_false(bj_rpc_writable(call));
+	bj_rpc_reply(call, &slice, 1, &(struct bj_rpc_status){ .code = BJ_ABORTED });
+	counter_add(&scene->posted);
+}
+
+static void last_word_follows_a_message_that_waits(void **state)
+{
+	(void)state;
+	static struct stuck stuck; /* its probe is large */
+	stuck_up(&stuck);
+	scene_post(&stuck.scene, post_last_word, &stuck.scene);
+	counter_wait(&stuck.scene.posted, 1);
+	assert_true(bj_rpc_post(stuck.probe.call, post_want_all, &stuck.probe));
+	probe_wait(&stuck.probe);
+	assert_int_equal(stuck.probe.code, BJ_ABORTED);
+	struct bj_str received = bj_buf_str(&stuck.probe.received);
+	assert_int_equal(received.len, stuck.sender.n_sent * (PIECE_BYTES + 1u) + 5);
+	assert_true(bj_str_has_suffix(received, BJ_STR_LIT("|last|")));
+	stuck_down(&stuck);
+}
+
+static void cancel_drops_a_last_word_that_waits(void **state)
+{
+	(void)state;
+	static struct stuck stuck;
+	stuck_up(&stuck);
+	scene_post(&stuck.scene, post_last_word, &stuck.scene);
+	counter_wait(&stuck.scene.posted, 1);
+	bj_rpc_cancel(stuck.probe.call);
+	counter_wait(&stuck.scene.closed, 1);
+	assert_int_equal(stuck.scene.code, BJ_CANCELLED);
+	assert_int_equal(counter_value(&stuck.scene.cancelled),
+			 0); /* it had said all it had to say */
+	stuck_down(&stuck);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +349,8 @@ int main(void)
 		cmocka_unit_test(stopping_does_not_wait_for_such_a_client),
 		cmocka_unit_test(server_that_does_not_read_stops_the_client),
 		cmocka_unit_test(cancel_frees_what_waits),
+		cmocka_unit_test(last_word_follows_a_message_that_waits),
+		cmocka_unit_test(cancel_drops_a_last_word_that_waits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
