@@ -33,11 +33,11 @@ BJ_MUST_USE int bj_cache_get(struct bj_store *store, struct bj_str instance,
 			     const struct bj_digest *action, struct bj_arena *arena,
 			     struct bj_cache_entry *out_entry, struct bj_err *err);
 /**
- * bj_result_check() - every digest of a result well-formed and, unless @complete is NULL, its blob present, those inside Trees included.
+ * bj_result_check() - every path of a result as an output path may be, every digest well-formed and, unless @complete is NULL, its blob
+ * present, those inside Trees and below root directories included. Memory for that is its own.
  * Return: 0 with *complete; -INVALID_ARGUMENT naming the field.
  */
 BJ_MUST_USE int bj_result_check(struct bj_store *store, enum bj_digest_fn fn,
-				const re_action_result *result, struct bj_arena *arena,
-				bool *complete, struct bj_err *err);
+				const re_action_result *result, bool *complete, struct bj_err *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include "executor/action/cache.h"
 #include "executor/action/life-internal.h"
 #include "executor/base/clock.h"
+#include "executor/base/log.h"
 #include "executor/base/pb.h"
 
 int cached_store(struct life *life, struct bj_err *err)
@@ -83,18 +84,18 @@ int cached_lookup(struct bj_runner *runner, const struct bj_run_request *request
 		  const struct bjp_settings *settings, struct bj_arena *arena,
 		  struct bj_str *out_response, struct bj_err *err)
 {
-	char fingerprint[BJ_FINGERPRINT_BYTES];
+	struct bj_err why = BJ_ERR_NULL;
 	struct bj_cache_entry entry;
 
-	if (request->skip_cache_lookup || !bj_fingerprint_get(runner->fingerprint, fingerprint))
+	if (request->skip_cache_lookup)
 		return CACHED_E_MISS;
 	int r = bj_cache_get(runner->opts.store, request->instance, &request->action, arena, &entry,
-			     err);
+			     &why);
 
-	if (r < 0)
-		return r;
-	if (r == BJ_CACHE_E_MISS || entry.origin != BJ_CACHE_EXECUTED ||
-	    entry.result->exit_code != 0 || !bj_str_eq(entry.fingerprint, bj_str_of(fingerprint)))
+	if (r < 0) /* a cache that cannot be read is no reason to fail: the action runs */
+		bj_warn("action: cache not read error=\"%s\"", why.msg);
+	if (r != 0 || entry.origin != BJ_CACHE_EXECUTED || entry.result->exit_code != 0 ||
+	    !bj_runner_is_current(runner, entry.fingerprint))
 		return CACHED_E_MISS;
 	struct bj_response response = { .result = entry.result, .cached = true };
 

@@ -267,27 +267,35 @@ static bool add_missing(struct life *life, struct bj_missing *missing,
 	return true;
 }
 
+int fetch_command(struct bj_store *store, enum bj_digest_fn fn, const re_action *action,
+		  struct bj_arena *arena, struct bj_digest *out_digest, re_command **out_command,
+		  struct bj_err *err)
+{
+	ProtobufCMessage *message;
+	int r = bj_digest_from_pb(fn, action->command_digest, "Action.command_digest", out_digest,
+				  err);
+
+	if (r == 0)
+		r = read_message(store, out_digest,
+				 &build__bazel__remote__execution__v2__command__descriptor, arena,
+				 &message, err);
+	if (r == 0)
+		*out_command = (re_command *)message;
+	return r;
+}
+
 static int read_command(struct life *life, struct bj_missing *missing)
 {
 	struct bj_err *err = &life->failure.err;
 	struct bj_digest digest;
-	ProtobufCMessage *message;
-	int r = bj_digest_from_pb(life->request->action.fn, life->action->command_digest,
-				  "Action.command_digest", &digest, err);
+	int r = fetch_command(life->runner->opts.store, life->request->action.fn, life->action,
+			      life->arena, &digest, &life->command, err);
 
-	if (r < 0)
-		return r;
-	r = read_message(life->runner->opts.store, &digest,
-			 &build__bazel__remote__execution__v2__command__descriptor, life->arena,
-			 &message, err);
 	if (r == FETCH_E_MISSING)
 		return add_missing(life, missing, &digest)
 			       ? 0
 			       : bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory");
-	if (r < 0)
-		return r;
-	life->command = (re_command *)message;
-	return 0;
+	return r;
 }
 
 static int read_tree(struct life *life, struct bj_missing *missing)

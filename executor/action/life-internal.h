@@ -98,6 +98,10 @@ int life_fetch(struct life *life);
 /** Only the Action: for the lookup before queueing. @out_missing set and 1 returned when it is not in the store. */
 int fetch_action(struct bj_store *store, const struct bj_digest *digest, struct bj_arena *arena,
 		 re_action **out_action, struct bj_err *err);
+/** The Command of an Action. @out_digest: set for 0 and 1. Return: as fetch_action(), and -INVALID_ARGUMENT for its digest. */
+int fetch_command(struct bj_store *store, enum bj_digest_fn fn, const re_action *action,
+		  struct bj_arena *arena, struct bj_digest *out_digest, re_command **out_command,
+		  struct bj_err *err);
 /** Action.timeout in ns, BJ_NEVER_NS when unset; above @max_ns -INVALID_ARGUMENT. */
 int fetch_timeout(const re_action *action, uint64_t max_ns, uint64_t default_ns, uint64_t *out_ns,
 		  struct bj_err *err);

@@ -20,6 +20,23 @@ static int final_failure(const struct bj_failure *failure, struct bj_arena *aren
 	return BJ_RUN_E_FINAL;
 }
 
+/*
+ * The operator's settings and the platform's. An older client's platform stands in the Command only; when that cannot be read nothing is
+ * said here, since the run will.
+ */
+static int todays_settings(struct bj_runner *runner, enum bj_digest_fn fn, const re_action *action,
+			   struct bj_arena *arena, struct bjp_settings *out, struct bj_err *err)
+{
+	struct bj_err ignored = BJ_ERR_NULL;
+	re_command *command = NULL;
+	struct bj_digest digest;
+
+	if (!action->platform &&
+	    fetch_command(runner->opts.store, fn, action, arena, &digest, &command, &ignored) != 0)
+		command = NULL;
+	return derive_settings(runner, action, command, arena, out, err);
+}
+
 /* Only what decides about caching and merging, and what needs no tree: everything else is checked when the action has its slot. */
 static int lookup_action(struct bj_runner *runner, struct bj_run_request *request,
 			 struct bj_arena *arena, struct bj_failure *failure,
@@ -41,8 +58,7 @@ static int lookup_action(struct bj_runner *runner, struct bj_run_request *reques
 	if (r < 0)
 		return r;
 	request->do_not_cache = action->do_not_cache;
-	/* An older client's platform stands in its Command, which life_derive() reads; a hit is judged by what the Action says. */
-	r = derive_settings(runner, action, NULL, arena, &settings, err);
+	r = todays_settings(runner, request->action.fn, action, arena, &settings, err);
 	if (r < 0)
 		return r;
 	if (action->do_not_cache)
@@ -183,6 +199,14 @@ void bj_runner_free(struct bj_runner *runner)
 	bj_free(runner);
 }
 
+bool bj_runner_is_current(struct bj_runner *runner, struct bj_str fingerprint)
+{
+	char today[BJ_FINGERPRINT_BYTES];
+
+	return bj_fingerprint_get(runner->fingerprint, today) &&
+	       bj_str_eq(fingerprint, bj_str_of(today));
+}
+
 bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns)
 {
 	return bj_fingerprint_wait(runner->fingerprint, deadline_ns);
@@ -197,7 +221,7 @@ bool bj_runner_fails_violations(struct bj_runner *runner, const struct bj_digest
 
 	/* An Action that is gone, or whose platform is refused today, is judged by the operator's settings alone. */
 	if (fetch_action(runner->opts.store, digest, arena, &action, &ignored) == 0 &&
-	    derive_settings(runner, action, NULL, arena, &settings, &ignored) < 0)
+	    todays_settings(runner, digest->fn, action, arena, &settings, &ignored) < 0)
 		settings = runner->opts.settings;
 	return settings.on_violation == BJP_ON_VIOLATION_FAIL;
 }

@@ -52,6 +52,8 @@ void bj_runner_free(struct bj_runner *runner);
  * The walk takes about a second on a warm machine. Return: known.
  */
 bool bj_runner_wait_fingerprint(struct bj_runner *runner, uint64_t deadline_ns);
+/** Is this the fingerprint of today's toolchain? False while that is not known. */
+BJ_MUST_USE bool bj_runner_is_current(struct bj_runner *runner, struct bj_str fingerprint);
 /**
  * bj_runner_fails_violations() - would this action fail for a violation today? By the operator's settings and, when the Action and its
  * Command are in the store, by their platform. Blocks on disk.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ActionCache. What a client uploads is served here, never to Execute: action/cache.h keeps them apart. */
 #include "executor/action/cache.h"
+#include "executor/base/map.h"
 #include "executor/service/resource.h"
 #include "executor/service/service-internal.h"
 
@@ -30,11 +31,23 @@ static void inline_blob(struct unary *u, const re_digest *pb, ProtobufCBinaryDat
 static void inline_files(struct unary *u, const BJ_RE(GetActionResultRequest) * req,
 			 re_action_result *result, size_t *budget)
 {
+	struct bj_map wanted = BJ_MAP_NULL; /* both lists are the client's, and may be long */
+
 	for (size_t i = 0; i < req->n_inline_output_files; i++)
-		for (size_t j = 0; j < result->n_output_files; j++)
-			if (strcmp(req->inline_output_files[i], result->output_files[j]->path) == 0)
-				inline_blob(u, result->output_files[j]->digest,
-					    &result->output_files[j]->contents, budget);
+		if (!bj_map_put(&wanted, bj_str_of(req->inline_output_files[i]), u, NULL))
+			break; /* without memory for the table fewer are inlined */
+	for (size_t i = 0; wanted.n_entries && i < result->n_output_files; i++)
+		if (bj_map_get(&wanted, bj_str_of(result->output_files[i]->path)))
+			inline_blob(u, result->output_files[i]->digest,
+				    &result->output_files[i]->contents, budget);
+	bj_map_deinit(&wanted);
+}
+
+/* What this server ran with another toolchain than today's is no result of today. What a client uploaded is that client's word. */
+static bool is_stale(const struct unary *u, const struct bj_cache_entry *entry)
+{
+	return u->services->opts.runner && entry->origin == BJ_CACHE_EXECUTED &&
+	       !bj_runner_is_current(u->services->opts.runner, entry->fingerprint);
 }
 
 /* A hit is judged again under today's policy; as a miss here, the client asks Execute, which tells it what was touched. */
@@ -83,7 +96,8 @@ static int get_result(struct unary *u)
 				 u->arena, &entry, &u->err);
 	if (r < 0)
 		return r;
-	if (r == BJ_CACHE_E_MISS || (entry.counts_as_violation && fails_today(u, &action))) {
+	if (r == BJ_CACHE_E_MISS || is_stale(u, &entry) ||
+	    (entry.counts_as_violation && fails_today(u, &action))) {
 		bj_digest_str(&action, text);
 		return bj_err_set(&u->err, BJ_NOT_FOUND, "no result of action %s is cached", text);
 	}
@@ -120,8 +134,7 @@ static int update_result(struct unary *u)
 	if (!req->action_result)
 		return bj_err_set(&u->err, BJ_INVALID_ARGUMENT,
 				  "UpdateActionResultRequest.action_result is not set");
-	r = bj_result_check(u->services->opts.store, fn, req->action_result, u->arena, NULL,
-			    &u->err);
+	r = bj_result_check(u->services->opts.store, fn, req->action_result, NULL, &u->err);
 	if (r == 0)
 		r = bj_cache_put(u->services->opts.store, bj_str_of(req->instance_name), &action,
 				 &entry, u->arena, &u->err);
