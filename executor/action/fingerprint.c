@@ -4,9 +4,10 @@
  *
  * The walk adds up two independent 64-bit hashes of every entry's (path, mode, size, mtime, link text): a sum needs no order, and no list of
  * 100,000 names. Directories themselves do not count (a temporary file changes their mtime), nor does __pycache__, which any python run by
- * root fills. Between walks a cheap probe looks every two seconds at a few places that every package change touches.
+ * root fills. Between walks a cheap probe looks every two seconds at a few places that every package change touches. A file that is
+ * written in place touches no directory: for its sake the walk is repeated every ten minutes.
  */
-#include "executor/action/fingerprint.h"
+#include "executor/action/fingerprint-internal.h"
 
 #include <errno.h>
 #include <fts.h>
@@ -24,6 +25,7 @@
 #include "executor/base/pool.h"
 
 #define PROBE_EVERY_NS (2 * BJ_NS_PER_SEC)
+#define WALK_EVERY_NS (600 * BJ_NS_PER_SEC)
 
 struct sum {
 	uint64_t a, b;
@@ -32,6 +34,7 @@ struct sum {
 struct bj_fingerprint {
 	const struct bj_str *roots;
 	size_t n_roots;
+	struct bj_fingerprint_times times;
 	pthread_t thread;
 	pthread_mutex_t mu; /* guards what follows */
 	pthread_cond_t changed;
@@ -128,10 +131,9 @@ static void publish(struct bj_fingerprint *f, bool known, struct sum value)
 	pthread_mutex_unlock(&f->mu);
 }
 
-/* True: time for a look. False: stopping. */
-static bool wait_for_probe(struct bj_fingerprint *f)
+/* False: stopping. */
+static bool wait_until(struct bj_fingerprint *f, uint64_t at)
 {
-	uint64_t at = bj_deadline_ns(PROBE_EVERY_NS);
 	struct timespec ts = { .tv_sec = (time_t)(at / BJ_NS_PER_SEC),
 			       .tv_nsec = (long)(at % BJ_NS_PER_SEC) };
 
@@ -145,59 +147,119 @@ static bool wait_for_probe(struct bj_fingerprint *f)
 	return go;
 }
 
+static bool is_equal(struct sum a, struct sum b)
+{
+	return a.a == b.a && a.b == b.b;
+}
+
+/*
+ * A walk during which nothing changed. Probe first: a change meanwhile shows as a difference afterwards and makes another walk.
+ * False: stopping, and what was walked is worth nothing.
+ */
+static bool walk_quietly(struct bj_fingerprint *f, struct sum *out_seen, struct sum *out_value)
+{
+	struct sum after;
+
+	do {
+		*out_seen = probe(f);
+		*out_value = walk_all(f);
+		after = probe(f);
+		if (is_stopping(f))
+			return false;
+	} while (!is_equal(after, *out_seen));
+	return true;
+}
+
+/* Looks until something has changed, or it is time to walk again all the same. False: stopping. */
+static bool watch(struct bj_fingerprint *f, struct sum seen, bool *out_has_changed)
+{
+	uint64_t walk_at = bj_deadline_ns(f->times.walk_ns);
+
+	do {
+		if (!wait_until(f, bj_deadline_ns(f->times.probe_ns)))
+			return false;
+		*out_has_changed = !is_equal(probe(f), seen);
+	} while (!*out_has_changed && bj_now_ns() < walk_at);
+	return true;
+}
+
 static void *thread_main(void *arg)
 {
 	struct bj_fingerprint *f = arg;
-	struct sum seen;
+	struct sum seen, value, known = { 0, 0 };
+	bool has_changed = true;
 
-	do {
-		/* Probe first: a change during the walk shows as a difference afterwards and makes another walk. */
-		seen = probe(f);
-		struct sum value = walk_all(f);
-		struct sum after = probe(f);
-
-		if (after.a != seen.a || after.b != seen.b)
-			continue;
+	while (walk_quietly(f, &seen, &value)) {
+		if (!has_changed && !is_equal(value, known))
+			bj_info("fingerprint: a file of a toolchain root was changed in place");
+		known = value;
 		publish(f, true, value);
-		do {
-			if (!wait_for_probe(f))
-				return NULL;
-			after = probe(f);
-		} while (after.a == seen.a && after.b == seen.b);
+		if (!watch(f, seen, &has_changed))
+			break;
+		if (!has_changed)
+			continue; /* what is known stays so until the walk says otherwise */
 		publish(f, false, (struct sum){ 0, 0 });
 		bj_info("fingerprint: a toolchain root has changed, older cache entries miss from "
 			"now on");
-	} while (!is_stopping(f));
+	}
 	return NULL;
 }
 
 /* ---- public ---- */
 
-int bj_fingerprint_start(const struct bj_str *roots, size_t n_roots,
-			 struct bj_fingerprint **out_fingerprint, struct bj_err *err)
+static int init_sync(struct bj_fingerprint *f, struct bj_err *err)
+{
+	pthread_condattr_t attr;
+
+	if (pthread_mutex_init(&f->mu, NULL) || pthread_condattr_init(&attr) ||
+	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ||
+	    pthread_cond_init(&f->changed, &attr))
+		return bj_err_set(err, BJ_INTERNAL, "fingerprint: cannot make its locks");
+	(void)pthread_condattr_destroy(&attr); /* cannot fail for an initialised one */
+	return 0;
+}
+
+static void fingerprint_free(struct bj_fingerprint *f)
+{
+	(void)pthread_cond_destroy(&f->changed);
+	(void)pthread_mutex_destroy(&f->mu);
+	bj_free(f);
+}
+
+int bj_fingerprint_start_with(const struct bj_str *roots, size_t n_roots,
+			      const struct bj_fingerprint_times *times,
+			      struct bj_fingerprint **out_fingerprint, struct bj_err *err)
 {
 	struct bj_fingerprint *f = BJ_NEW(struct bj_fingerprint);
-	pthread_condattr_t attr;
 	unsigned long thread;
 
-	if (!f || pthread_mutex_init(&f->mu, NULL) || pthread_condattr_init(&attr) ||
-	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ||
-	    pthread_cond_init(&f->changed, &attr)) {
-		bj_free(f);
+	if (!f)
 		return bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "out of memory for the fingerprint");
-	}
-	(void)pthread_condattr_destroy(&attr);
 	f->roots = roots;
 	f->n_roots = n_roots;
-	int r = bj_thread_start("bj-fingerprint", thread_main, f, &thread, err);
+	f->times = *times;
+	int r = init_sync(f, err);
 
 	if (r < 0) {
 		bj_free(f);
 		return r;
 	}
+	r = bj_thread_start("bj-fingerprint", thread_main, f, &thread, err);
+	if (r < 0) {
+		fingerprint_free(f);
+		return r;
+	}
 	f->thread = thread;
 	*out_fingerprint = f;
 	return 0;
+}
+
+int bj_fingerprint_start(const struct bj_str *roots, size_t n_roots,
+			 struct bj_fingerprint **out_fingerprint, struct bj_err *err)
+{
+	static const struct bj_fingerprint_times times = { PROBE_EVERY_NS, WALK_EVERY_NS };
+
+	return bj_fingerprint_start_with(roots, n_roots, &times, out_fingerprint, err);
 }
 
 void bj_fingerprint_stop(struct bj_fingerprint *f)
@@ -209,9 +271,7 @@ void bj_fingerprint_stop(struct bj_fingerprint *f)
 	pthread_cond_broadcast(&f->changed);
 	pthread_mutex_unlock(&f->mu);
 	(void)pthread_join(f->thread, NULL);
-	(void)pthread_cond_destroy(&f->changed);
-	(void)pthread_mutex_destroy(&f->mu);
-	bj_free(f);
+	fingerprint_free(f);
 }
 
 bool bj_fingerprint_get(struct bj_fingerprint *f, char out[BJ_FINGERPRINT_BYTES])

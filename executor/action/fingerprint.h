@@ -5,7 +5,8 @@
  * Owns: one thread. Threads: bj_fingerprint_get() from any thread, without blocking.
  *
  * What is hashed: for every file below every root its path, type, mode, size, mtime and symlink text (not its bytes: 100,000 stats take a
- * second, reading takes minutes). The walk is repeated when a cheap probe (mtimes of the roots' upper directories, the package database) changes.
+ * second, reading takes minutes). The walk is repeated when a cheap probe (mtimes of the roots' upper directories, the package database)
+ * changes, and every ten minutes.
  */
 #ifndef BJ_ACTION_FINGERPRINT_H
 #define BJ_ACTION_FINGERPRINT_H
