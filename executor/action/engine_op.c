@@ -312,6 +312,7 @@ void op_complete_locked(struct bj_engine *engine, struct operation *op, struct b
 	op_abandon_locked(engine, op, BJ_NEVER_NS);
 	list_remove_locked(&engine->live, op);
 	list_append_locked(&engine->done, op);
+	bj_close_fdp(&op->cancel_fd); /* nothing is left to cancel; thousands may be kept done */
 	publish_locked(op, last_update(engine, op, response));
 	op->kept_bytes = sizeof(*op) + op->arena.used_bytes + op->latest->response.len +
 			 op->latest->metadata.len;
