@@ -11,6 +11,7 @@ import grpc
 
 from bjtest import client as c
 from bjtest.case import Case
+from bjtest.proc import wait_until
 from bjtest.stubs import ZSTD, bs_pb, re_pb
 from bjtest.tree import EMPTY, HELLO, digest_of, digest_str, key
 
@@ -361,6 +362,7 @@ class Write(Case):
     def test_writers_that_leave(self):
         """50 uploads broken off by a lost connection: the blob stays absent, the server goes on."""
         data, digest = self.new_blob(1 << 20)
+        before = self.bytes_in_store()
         for _ in range(50):
             client = c.Client(self.server.address)
             hold = threading.Event()
@@ -374,7 +376,19 @@ class Write(Case):
             hold.set()
             call.exception(timeout=10) if not call.cancelled() else None
         self.assert_absent(digest)
+        self.assertTrue(wait_until(lambda: self.bytes_in_store() == before, 10), "parts of uploads stay")
         self.assertEqual(1 << 20, self.client.write(self.client.upload_name(digest), data))
+
+    def bytes_in_store(self):
+        """Apparent size of all files below the store, half written ones too."""
+        total = 0
+        for directory, _, names in os.walk(self.server.store):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(directory, name)).st_size
+                except FileNotFoundError:
+                    pass
+        return total
 
 
 class QueryWriteStatus(Case):

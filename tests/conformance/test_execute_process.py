@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bjtest import client as c
 from bjtest import proc
 from bjtest.case import Case, slow
-from bjtest.tree import digest_of
+from bjtest.tree import FileRef, digest_of
 
 SOON = 15  # seconds: far below the hour that every `sleep MARKER` lasts
 
@@ -270,6 +270,34 @@ class Watchers(Case):
         script = ("for i in $(seq 30); do (cat /etc/passwd > /dev/null; sleep 5) & kill -9 $!; done; "
                   "wait; echo ok")
         self.assertEqual(b"ok\n", self.run_sh(script).stdout)
+
+    def test_nothing_accumulates(self):
+        """After 300 actions of every sort the server holds what it held after 60."""
+        server = self.new_server()
+        client = self.new_client(server)
+
+        def some(rounds):
+            for _ in range(rounds):
+                client.run("echo 1 > a/f; mkdir d; sleep 600 & exit 0", inputs={"a": {}}, outputs=["a", "d"])
+                client.run("exit 3")
+                client.run("kill -9 $$")
+                client.run("true", inputs={"f": FileRef(digest_of(os.urandom(8)))})
+                call = client.start(client.sh("sleep 0.05"))
+                client.first_op(call)
+                call.cancel()
+                client.run("sleep 5", timeout=0.05)
+            time.sleep(0.5)
+
+        some(10)
+        before = proc.holdings(server.pid)
+        some(40)
+        after = {}
+
+        def is_back():
+            after.update(proc.holdings(server.pid))
+            return all(after[what] <= before[what] + 4 for what in before)
+
+        self.assertTrue(proc.wait_until(is_back, 15, 0.5), "%s, then %s" % (before, after))
 
     def test_output_digest_of_a_known_file(self):
         outcome = self.run_sh("printf hello > f; exit 0", outputs=["f"])

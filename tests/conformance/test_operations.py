@@ -60,6 +60,18 @@ class Stages(Case):
         self.assertTrue(outcome.ops[-1].done)
         self.assertNotIn(STAGE.EXECUTING, outcome.stages)
 
+    def test_done_operations_hold_no_descriptors(self):
+        """They are kept for a while for late waiters: 3,000 within seconds, under a limit of 500 descriptors."""
+        server = self.new_server(wrapper=["prlimit", "--nofile=500:500"])
+        client = self.new_client(server)
+        client.wait_caching()
+        action = client.sh("true")
+        self.assert_ran(client.execute(action))
+        with ThreadPoolExecutor(4) as pool:
+            codes = set(pool.map(lambda _: client.execute(action).code, range(3000)))
+        self.assertEqual({c.OK}, codes)
+        self.assert_ran(client.run("true"))
+
     def test_slots_run_side_by_side(self):
         client = self.new_client(self.new_server("--slots=3"))
         with ThreadPoolExecutor(3) as pool:

@@ -65,6 +65,20 @@ def descendants(root):
     return [pid for pid in out if is_alive(pid)]
 
 
+def holdings(pid):
+    """What a process tree holds: {thing: number}, for comparing before and after."""
+    pids = [pid] + descendants(pid)
+    out = {"processes": len(pids), "descriptors": 0, "threads": 0}
+    for one in pids:
+        for what, directory in (("descriptors", "fd"), ("threads", "task")):
+            try:
+                out[what] += len(os.listdir("/proc/%d/%s" % (one, directory)))
+            except OSError:
+                pass
+    out["mounts"] = _read(pid, "mountinfo").count(b"\n")
+    return out
+
+
 def wait_until(check, seconds, every=0.01):
     """Polls check() until it is true. Return: its last value."""
     deadline = time.monotonic() + seconds
