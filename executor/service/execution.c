@@ -103,12 +103,20 @@ static void on_update(void *ctx, const struct bj_update *update)
 
 /* ---- the handlers ---- */
 
-static struct watching *watching_new(struct bj_rpc_call *call)
+/* The state and the request of a call; NULL when the call was answered with what is wrong. */
+static struct watching *begin(struct bj_rpc_call *call, grpc_byte_buffer *request,
+			      const ProtobufCMessageDescriptor *type,
+			      ProtobufCMessage **out_message)
 {
 	struct watching *w = BJ_ARENA_NEW(bj_rpc_arena(call), struct watching);
+	struct bj_err err = BJ_ERR_NULL;
 
 	if (!w)
+		(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
+	if (!w || bj_rpc_unpack(request, type, bj_rpc_arena(call), out_message, &err) < 0) {
+		bj_rpc_fail(call, &err);
 		return NULL;
+	}
 	w->call = call;
 	bj_rpc_set_data(call, w);
 	return w;
@@ -140,43 +148,31 @@ static int submit(struct watching *w, const BJ_RE(ExecuteRequest) * req, struct 
 
 static void on_execute(struct bj_rpc_call *call, grpc_byte_buffer *request)
 {
-	struct watching *w = watching_new(call);
 	struct bj_err err = BJ_ERR_NULL;
-	ProtobufCMessage *message;
-	int r;
+	ProtobufCMessage *message = NULL;
+	struct watching *w =
+		begin(call, request,
+		      &build__bazel__remote__execution__v2__execute_request__descriptor, &message);
 
-	if (!w)
-		r = bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
-	else
-		r = bj_rpc_unpack(request,
-				  &build__bazel__remote__execution__v2__execute_request__descriptor,
-				  bj_rpc_arena(call), &message, &err);
-	if (r == 0)
-		r = submit(w, (const BJ_RE(ExecuteRequest) *)message, &err);
-	if (r < 0)
+	if (w && submit(w, (const BJ_RE(ExecuteRequest) *)message, &err) < 0)
 		bj_rpc_fail(call, &err);
 }
 
 static void on_wait(struct bj_rpc_call *call, grpc_byte_buffer *request)
 {
 	struct bj_services *services = bj_rpc_svc(call);
-	struct watching *w = watching_new(call);
 	struct bj_err err = BJ_ERR_NULL;
-	ProtobufCMessage *message;
-	int r;
+	ProtobufCMessage *message = NULL;
+	struct watching *w = begin(
+		call, request,
+		&build__bazel__remote__execution__v2__wait_execution_request__descriptor, &message);
 
 	if (!w)
-		r = bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
-	else
-		r = bj_rpc_unpack(
-			request,
-			&build__bazel__remote__execution__v2__wait_execution_request__descriptor,
-			bj_rpc_arena(call), &message, &err);
-	if (r == 0)
-		r = bj_engine_wait(services->opts.engine,
-				   bj_str_of(((const BJ_RE(WaitExecutionRequest) *)message)->name),
-				   on_update, w, &w->waiter, &err);
-	if (r < 0)
+		return;
+	const BJ_RE(WaitExecutionRequest) *req = (const BJ_RE(WaitExecutionRequest) *)message;
+
+	if (bj_engine_wait(services->opts.engine, bj_str_of(req->name), on_update, w, &w->waiter,
+			   &err) < 0)
 		bj_rpc_fail(call, &err);
 }
 
