@@ -57,12 +57,21 @@ static inline bool bj_err_is_set(const struct bj_err *err)
 	return err->code != BJ_OK;
 }
 
+/** Every error is a negative result: said to the compiler and the analyzers, which do not look into another file. */
+static inline int bj_err_negative(int result)
+{
+	if (result >= 0)
+		__builtin_unreachable();
+	return result;
+}
+
 /**
  * bj_err_set() - set an error at its origin.
  * @err: must be unset (asserted: the first error wins)
  * Return: -code, so that a caller can `return bj_err_set(...)`.
  */
-#define bj_err_set(err, code, ...) bj_err_set_at((err), (code), 0, __FILE__, __LINE__, __VA_ARGS__)
+#define bj_err_set(err, code, ...)                                                                 \
+	bj_err_negative(bj_err_set_at((err), (code), 0, __FILE__, __LINE__, __VA_ARGS__))
 
 /**
  * bj_err_errno() - set an error whose origin is a failed system call; ": <strerror>" is appended.
@@ -70,7 +79,7 @@ static inline bool bj_err_is_set(const struct bj_err *err)
  * EINTR, ECANCELED -> CANCELLED; everything else INTERNAL. Use bj_err_set_at() for another code.
  */
 #define bj_err_errno(err, errnum, ...)                                                             \
-	bj_err_errno_at((err), (errnum), __FILE__, __LINE__, __VA_ARGS__)
+	bj_err_negative(bj_err_errno_at((err), (errnum), __FILE__, __LINE__, __VA_ARGS__))
 
 /** bj_err_wrap() - put "context: " before the text of an error that is set; returns its -code. */
 int bj_err_wrap(struct bj_err *err, const char *fmt, ...) BJ_PRINTF(2, 3);
