@@ -88,6 +88,28 @@ static void on_capabilities(struct bj_rpc_call *call, grpc_byte_buffer *request)
 
 /* ---- grpc.health.v1 ---- */
 
+/* The whole server (""), or one of its services: they are up together. */
+static bool is_served(const struct bj_services *services, const char *name)
+{
+	static const char *const names[] = {
+		"",
+		"grpc.health.v1.Health",
+		"google.bytestream.ByteStream",
+		"build.bazel.remote.execution.v2.ActionCache",
+		"build.bazel.remote.execution.v2.Capabilities",
+		"build.bazel.remote.execution.v2.ContentAddressableStorage",
+		/* These need an engine. */
+		"build.bazel.remote.execution.v2.Execution",
+		"belljar.v1.Explain",
+	};
+	size_t n = services->opts.engine ? BJ_ARRAY_LEN(names) : BJ_ARRAY_LEN(names) - 2;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static void on_health_check(struct bj_rpc_call *call, grpc_byte_buffer *request)
 {
 	Grpc__Health__V1__HealthCheckResponse reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
@@ -101,9 +123,7 @@ static void on_health_check(struct bj_rpc_call *call, grpc_byte_buffer *request)
 	}
 	const char *name = ((Grpc__Health__V1__HealthCheckRequest *)message)->service;
 
-	/* The whole server, or any of our packages: they are up together. */
-	if (name[0] && strncmp(name, "build.bazel.remote.execution.v2.", 32) != 0 &&
-	    strcmp(name, "google.bytestream.ByteStream") != 0) {
+	if (!is_served(bj_rpc_svc(call), name)) {
 		(void)bj_err_set(&err, BJ_NOT_FOUND,
 				 "service: \"%.200s\" is not one of this server's", name);
 		bj_rpc_fail(call, &err);

@@ -2,6 +2,7 @@
 /* ContentAddressableStorage: FindMissingBlobs, BatchUpdateBlobs, BatchReadBlobs. GetTree is tree.c's. */
 #include <stdio.h>
 
+#include "executor/service/resource.h"
 #include "executor/service/service-internal.h"
 #include "google/rpc/status.pb-c.h"
 
@@ -40,6 +41,9 @@ static int find_missing(struct unary *u)
 	int r = request_digest_fn((int)req->digest_function,
 				  "FindMissingBlobsRequest.digest_function", &fn, &u->err);
 
+	if (r == 0)
+		r = bj_instance_check(bj_str_of(req->instance_name),
+				      "FindMissingBlobsRequest.instance_name", &u->err);
 	if (r < 0)
 		return r;
 	if (!reply)
@@ -124,6 +128,9 @@ static int batch_update(struct unary *u)
 	int r = request_digest_fn((int)req->digest_function,
 				  "BatchUpdateBlobsRequest.digest_function", &fn, &u->err);
 
+	if (r == 0)
+		r = bj_instance_check(bj_str_of(req->instance_name),
+				      "BatchUpdateBlobsRequest.instance_name", &u->err);
 	if (r < 0)
 		return r;
 	/* Spec: INVALID_ARGUMENT "The client attempted to upload more than the server supported limit." */
@@ -198,6 +205,9 @@ static int batch_read(struct unary *u)
 	int r = request_digest_fn((int)req->digest_function,
 				  "BatchReadBlobsRequest.digest_function", &fn, &u->err);
 
+	if (r == 0)
+		r = bj_instance_check(bj_str_of(req->instance_name),
+				      "BatchReadBlobsRequest.instance_name", &u->err);
 	if (r == 0 && (!reply || !digests))
 		r = no_memory(u);
 	for (size_t i = 0; r == 0 && i < req->n_digests; i++) {

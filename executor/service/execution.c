@@ -97,6 +97,8 @@ static void on_update(void *ctx, const struct bj_update *update)
 	bj_rpc_hold(w->call);
 	if (bj_rpc_post(w->call, on_update_loop, (void *)(uintptr_t)update))
 		return;
+	/* A state that is lost would be waited for: without memory to tell it the stream breaks, and the client comes back. */
+	bj_rpc_cancel(w->call);
 	bj_update_unref(update);
 	bj_rpc_drop(w->call);
 }

@@ -14,14 +14,13 @@
 #include "google/bytestream/bytestream.pb-c.h"
 
 struct reading {
+	struct job job;
 	struct bj_rpc_call *call;
 	struct bj_services *services;
 	struct bj_digest digest;
 	uint64_t offset, end; /* bytes still to be sent: [offset, end) */
 	int fd;		      /* -EBADF before the first chunk */
 	grpc_slice chunk;     /* read, on its way to the loop */
-	bool is_busy;	      /* a pool job owns fd and chunk; loop thread */
-	bool is_over;	      /* closed() came while it did */
 	struct bj_err err;
 };
 
@@ -40,35 +39,33 @@ static grpc_slice chunk_header(size_t n)
 	return grpc_slice_from_copied_buffer((const char *)bytes, at);
 }
 
-static void release(struct reading *rd)
+static void release(struct job *job)
 {
+	struct reading *rd = BJ_CONTAINER_OF(job, struct reading, job);
+
 	bj_close_fdp(&rd->fd);
 	grpc_slice_unref(rd->chunk);
 	rd->chunk = grpc_empty_slice();
 }
 
-static void on_chunk(struct bj_rpc_call *call, void *arg)
+static void on_chunk(struct job *job)
 {
-	struct reading *rd = arg;
+	struct reading *rd = BJ_CONTAINER_OF(job, struct reading, job);
+	size_t n = GRPC_SLICE_LENGTH(rd->chunk);
 
-	rd->is_busy = false;
-	if (rd->is_over) {
-		release(rd);
-	} else if (bj_err_is_set(&rd->err)) {
-		bj_rpc_fail(call, &rd->err);
-	} else {
-		size_t n = GRPC_SLICE_LENGTH(rd->chunk);
+	if (bj_err_is_set(&rd->err)) {
+		bj_rpc_fail(rd->call, &rd->err);
+		return;
+	}
+	if (n) {
 		grpc_slice slices[2] = { chunk_header(n), rd->chunk };
 
 		rd->chunk = grpc_empty_slice();
 		rd->offset += n;
-		(void)bj_rpc_send(
-			call, slices,
-			2); /* refused only after a cancel, which ends the call by itself */
-		if (rd->offset == rd->end)
-			bj_rpc_finish(call, NULL);
+		BJ_IGNORE(bj_rpc_send(rd->call, slices, 2)); /* refused after a cancel only */
 	}
-	bj_rpc_drop(call);
+	if (rd->offset == rd->end)
+		bj_rpc_finish(rd->call, NULL);
 }
 
 static int open_blob(struct reading *rd)
@@ -106,31 +103,14 @@ static int read_chunk(struct reading *rd)
 	return 0;
 }
 
-static void work(void *arg)
+static void work(struct job *job)
 {
-	struct reading *rd = arg;
+	struct reading *rd = BJ_CONTAINER_OF(job, struct reading, job);
 	int r = rd->fd < 0 ? open_blob(rd) : 0;
 
-	if (r == 0 && read_chunk(rd) < 0)
-		bj_assert(bj_err_is_set(&rd->err));
-	struct bj_rpc_call *call = rd->call;
-
-	if (!bj_rpc_post(call, on_chunk, rd))
-		bj_rpc_drop(call); /* out of memory: the client's deadline ends it */
-}
-
-static void pump(struct reading *rd)
-{
-	struct bj_err err = BJ_ERR_NULL;
-
-	bj_rpc_hold(rd->call);
-	rd->is_busy = true;
-	if (bj_pool_submit(rd->services->opts.pool, work, rd))
-		return;
-	rd->is_busy = false;
-	(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "too many requests wait for the disk");
-	bj_rpc_fail(rd->call, &err);
-	bj_rpc_drop(rd->call);
+	if (r == 0)
+		r = read_chunk(rd);
+	bj_assert((r < 0) == bj_err_is_set(&rd->err));
 }
 
 /*
@@ -175,21 +155,6 @@ static int start(struct reading *rd, grpc_byte_buffer *request, struct bj_err *e
 	return check_range(rd, req, err);
 }
 
-/* Nothing to send: still, a blob that is missing must be told. A look into memory, so it may happen on the loop. */
-static void finish_empty(struct reading *rd)
-{
-	struct bj_err err = BJ_ERR_NULL;
-	char text[BJ_DIGEST_STR_BYTES];
-
-	if (bj_store_has(rd->services->opts.store, &rd->digest)) {
-		bj_rpc_finish(rd->call, NULL);
-		return;
-	}
-	bj_digest_str(&rd->digest, text);
-	(void)bj_err_set(&err, BJ_NOT_FOUND, "blob %s is not in the CAS", text);
-	bj_rpc_fail(rd->call, &err);
-}
-
 static void on_open(struct bj_rpc_call *call, grpc_byte_buffer *request)
 {
 	struct reading *rd = BJ_ARENA_NEW(bj_rpc_arena(call), struct reading);
@@ -200,17 +165,18 @@ static void on_open(struct bj_rpc_call *call, grpc_byte_buffer *request)
 		bj_rpc_fail(call, &err);
 		return;
 	}
-	*rd = (struct reading){ .call = call,
+	*rd = (struct reading){ .job = { .work = work, .done = on_chunk, .release = release },
+				.call = call,
 				.services = bj_rpc_svc(call),
 				.fd = -EBADF,
 				.chunk = grpc_empty_slice() };
+	job_init(&rd->job, call);
 	bj_rpc_set_data(call, rd);
 	if (start(rd, request, &err) < 0)
 		bj_rpc_fail(call, &err);
-	else if (rd->offset == rd->end)
-		finish_empty(rd);
 	else
-		pump(rd);
+		job_start(
+			&rd->job); /* with nothing to send as well: a blob that is missing must be told */
 }
 
 static void on_sent(struct bj_rpc_call *call)
@@ -218,19 +184,16 @@ static void on_sent(struct bj_rpc_call *call)
 	struct reading *rd = bj_rpc_data(call);
 
 	if (rd && rd->offset < rd->end)
-		pump(rd);
+		job_start(&rd->job);
 }
 
-/* A pool job may still be under way after a cancel: its post comes later, on this thread, and cleans up then. */
 static void on_closed(struct bj_rpc_call *call, const struct bj_rpc_status *status)
 {
 	struct reading *rd = bj_rpc_data(call);
 
 	(void)status;
-	if (rd && rd->is_busy)
-		rd->is_over = true;
-	else if (rd)
-		release(rd);
+	if (rd)
+		job_close(&rd->job);
 }
 
 static const struct bj_rpc_handler read_handler = { .open = on_open,

@@ -5,9 +5,41 @@
 #ifndef BJ_SERVICE_SERVICE_INTERNAL_H
 #define BJ_SERVICE_SERVICE_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "executor/action/run.h"
 #include "executor/cas/reapi.h"
 #include "executor/service/service.h"
+
+/* ---- work that blocks ---- */
+
+/**
+ * Work of a call on the pool, one piece at a time:
+ *
+ *   loop: job_start() ──> pool: work() ──> loop: done() ──> job_start() …
+ *
+ * What the job's owner holds belongs to work() while that runs, to the loop otherwise. closed() may come at any time: job_close() then
+ * releases at once, or when the piece that is under way is through. Embedded in the owner, which lives in the call's arena.
+ */
+struct job {
+	struct bj_rpc_call *call;
+	struct bj_pool *pool;
+	void (*work)(struct job *job); /* on a pool thread */
+	void (*done)(struct job *job); /* on the loop; not after job_close() */
+	void (*release)(
+		struct
+		job *job); /* once, when no piece is under way any more; any thread; may be NULL */
+	atomic_int state;  /* enum job_state */
+};
+
+/** @job: zeroed, with its functions set; @call: the one in whose arena it lives */
+void job_init(struct job *job, struct bj_rpc_call *call);
+/** On the loop. A pool that is full fails the call with RESOURCE_EXHAUSTED. */
+void job_start(struct job *job);
+/** On the loop, from closed(). */
+void job_close(struct job *job);
+/** Any thread: the client has gone, so that a long work() may as well end. */
+bool job_is_closed(struct job *job);
 
 /* ---- unary methods that block ---- */
 
@@ -16,6 +48,7 @@
  * unpacking, then the pool's, then the loop's again.
  */
 struct unary {
+	struct job job;
 	struct bj_rpc_call *call;
 	struct bj_services *services;
 	const struct unary_method *method;

@@ -4,28 +4,103 @@
 #include "executor/base/alloc.h"
 #include "executor/base/pb.h"
 
-/* ---- unary methods on the pool ---- */
+/* ---- jobs ---- */
 
-static void unary_finish(struct bj_rpc_call *call, void *arg)
+/*
+ *   IDLE ── job_start ──> BUSY ── back on the loop ──> IDLE: done()
+ *     │                    ├── job_close ──> CLOSED ── back on the loop ──> release()
+ *     │                    └── no memory to come back ──> LOST, and the call is cancelled ── job_close ──> release()
+ *     └── job_close ──> release()
+ *
+ * Two threads may decide at once, one that the work is over, one that the call is; whoever comes second sees what the first did.
+ */
+enum job_state { JOB_IDLE, JOB_BUSY, JOB_CLOSED, JOB_LOST };
+
+void job_init(struct job *job, struct bj_rpc_call *call)
 {
-	struct unary *u = arg;
+	struct bj_services *services = bj_rpc_svc(call);
 
-	if (bj_err_is_set(&u->err))
-		bj_rpc_fail(call, &u->err);
-	else
-		bj_rpc_reply_msg(call, u->reply);
-	bj_rpc_drop(call); /* the hold of unary_open(); u dies with the call's arena */
+	job->call = call;
+	job->pool = services->opts.pool;
+	atomic_init(&job->state, JOB_IDLE);
 }
 
-static void unary_work(void *arg)
+static void job_release(struct job *job)
 {
-	struct unary *u = arg;
-	struct bj_rpc_call *call = u->call;
+	if (job->release)
+		job->release(job);
+}
+
+static void job_back(struct bj_rpc_call *call, void *arg)
+{
+	struct job *job = arg;
+
+	if (atomic_exchange(&job->state, JOB_IDLE) == JOB_CLOSED)
+		job_release(job);
+	else
+		job->done(job);
+	bj_rpc_drop(call); /* the hold of job_start(); the job dies with the call's arena */
+}
+
+static void job_main(void *arg)
+{
+	struct job *job = arg;
+	struct bj_rpc_call *call = job->call;
+
+	job->work(job);
+	if (bj_rpc_post(call, job_back, job))
+		return;
+	/* Out of memory: the client hears CANCELLED, and closed() cleans up. */
+	if (atomic_exchange(&job->state, JOB_LOST) == JOB_CLOSED)
+		job_release(job);
+	else
+		bj_rpc_cancel(call);
+	bj_rpc_drop(call);
+}
+
+void job_start(struct job *job)
+{
+	struct bj_err err = BJ_ERR_NULL;
+
+	bj_assert(atomic_exchange(&job->state, JOB_BUSY) == JOB_IDLE);
+	bj_rpc_hold(job->call);
+	if (bj_pool_submit(job->pool, job_main, job))
+		return;
+	atomic_store(&job->state, JOB_IDLE);
+	(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "too many requests wait for the disk");
+	bj_rpc_fail(job->call, &err);
+	bj_rpc_drop(job->call);
+}
+
+void job_close(struct job *job)
+{
+	if (atomic_exchange(&job->state, JOB_CLOSED) != JOB_BUSY)
+		job_release(job);
+}
+
+bool job_is_closed(struct job *job)
+{
+	return atomic_load(&job->state) == JOB_CLOSED;
+}
+
+/* ---- unary methods on the pool ---- */
+
+static void unary_done(struct job *job)
+{
+	struct unary *u = BJ_CONTAINER_OF(job, struct unary, job);
+
+	if (bj_err_is_set(&u->err))
+		bj_rpc_fail(u->call, &u->err);
+	else
+		bj_rpc_reply_msg(u->call, u->reply);
+}
+
+static void unary_work(struct job *job)
+{
+	struct unary *u = BJ_CONTAINER_OF(job, struct unary, job);
 
 	if (u->method->work(u) == 0)
 		bj_assert(u->reply != NULL);
-	if (!bj_rpc_post(call, unary_finish, u))
-		bj_rpc_drop(call); /* out of memory: the client's deadline ends it */
 }
 
 void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request,
@@ -35,27 +110,24 @@ void unary_open(struct bj_rpc_call *call, grpc_byte_buffer *request,
 	struct unary *u = BJ_ARENA_NEW(arena, struct unary);
 	struct bj_err err = BJ_ERR_NULL;
 	ProtobufCMessage *message;
+	int r;
 
-	if (!u) {
-		(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
+	if (!u)
+		r = bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "out of memory for a call");
+	else
+		r = bj_rpc_unpack(request, method->request_type, arena, &message, &err);
+	if (r < 0) {
 		bj_rpc_fail(call, &err);
 		return;
 	}
-	if (bj_rpc_unpack(request, method->request_type, arena, &message, &err) < 0) {
-		bj_rpc_fail(call, &err);
-		return;
-	}
-	*u = (struct unary){ .call = call,
+	*u = (struct unary){ .job = { .work = unary_work, .done = unary_done },
+			     .call = call,
 			     .services = bj_rpc_svc(call),
 			     .method = method,
 			     .arena = arena,
 			     .request = message };
-	bj_rpc_hold(call);
-	if (bj_pool_submit(u->services->opts.pool, unary_work, u))
-		return;
-	(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "too many requests wait for the disk");
-	bj_rpc_fail(call, &err);
-	bj_rpc_drop(call);
+	job_init(&u->job, call);
+	job_start(&u->job);
 }
 
 /* ---- request parts ---- */

@@ -15,24 +15,25 @@
 enum { MESSAGE_ARENA_BYTES = 32 << 20 };
 
 struct writing {
+	struct job job;
 	struct bj_rpc_call *call;
 	struct bj_services *services;
-	struct bj_arena arena;			     /* of the current message; reset for each */
+	struct bj_arena arena;			     /* of the current message */
 	const Google__Bytestream__WriteRequest *msg; /* current */
 	char *name;				     /* of the first message, in the call's arena */
 	struct bj_digest digest;
 	struct bj_store_writer *writer; /* NULL before the first bytes and after the end */
 	uint64_t received;
 	bool is_started;
-	bool is_busy;	  /* a pool job owns arena, msg and writer */
-	bool is_over;	  /* closed() came while it did */
 	bool is_present;  /* out of the pool: the blob was there before */
 	bool is_complete; /* out of the pool: published */
 	struct bj_err err;
 };
 
-static void release(struct writing *wr)
+static void release(struct job *job)
 {
+	struct writing *wr = BJ_CONTAINER_OF(job, struct writing, job);
+
 	bj_store_writer_abort(wr->writer);
 	wr->writer = NULL;
 	bj_arena_deinit(&wr->arena);
@@ -89,31 +90,26 @@ static void answer(struct writing *wr)
 	bj_rpc_reply_msg(wr->call, &reply.base);
 }
 
-static void on_step(struct bj_rpc_call *call, void *arg)
+static void on_step(struct job *job)
 {
-	struct writing *wr = arg;
+	struct writing *wr = BJ_CONTAINER_OF(job, struct writing, job);
 
-	wr->is_busy = false;
-	if (wr->is_over)
-		release(wr);
-	else if (bj_err_is_set(&wr->err))
-		bj_rpc_fail(call, &wr->err);
+	bj_arena_deinit(&wr->arena); /* a stream that waits for its client holds nothing */
+	wr->msg = NULL;
+	if (bj_err_is_set(&wr->err))
+		bj_rpc_fail(wr->call, &wr->err);
 	else if (wr->is_present || wr->is_complete)
 		answer(wr);
 	else
-		bj_rpc_want(call);
-	bj_rpc_drop(call);
+		bj_rpc_want(wr->call);
 }
 
-static void work(void *arg)
+static void work(struct job *job)
 {
-	struct writing *wr = arg;
-	struct bj_rpc_call *call = wr->call;
+	struct writing *wr = BJ_CONTAINER_OF(job, struct writing, job);
+	int r = step(wr);
 
-	if (step(wr) < 0)
-		bj_assert(bj_err_is_set(&wr->err));
-	if (!bj_rpc_post(call, on_step, wr))
-		bj_rpc_drop(call); /* out of memory: the client's deadline ends it */
+	bj_assert((r < 0) == bj_err_is_set(&wr->err));
 }
 
 static int start(struct writing *wr, struct bj_err *err)
@@ -167,24 +163,15 @@ static void on_message(struct bj_rpc_call *call, grpc_byte_buffer *buffer)
 		bj_rpc_fail(call, &err);
 		return;
 	}
-	bj_arena_reset(&wr->arena);
 	r = bj_rpc_unpack(buffer, &google__bytestream__write_request__descriptor, &wr->arena,
 			  &message, &err);
 	wr->msg = (const Google__Bytestream__WriteRequest *)message;
 	if (r == 0)
 		r = check(wr, &err);
-	if (r < 0) {
+	if (r < 0)
 		bj_rpc_fail(call, &err);
-		return;
-	}
-	bj_rpc_hold(call);
-	wr->is_busy = true;
-	if (bj_pool_submit(wr->services->opts.pool, work, wr))
-		return;
-	wr->is_busy = false;
-	(void)bj_err_set(&err, BJ_RESOURCE_EXHAUSTED, "too many requests wait for the disk");
-	bj_rpc_fail(call, &err);
-	bj_rpc_drop(call);
+	else
+		job_start(&wr->job);
 }
 
 static void on_open(struct bj_rpc_call *call, grpc_byte_buffer *request)
@@ -198,8 +185,10 @@ static void on_open(struct bj_rpc_call *call, grpc_byte_buffer *request)
 		bj_rpc_fail(call, &err);
 		return;
 	}
+	wr->job = (struct job){ .work = work, .done = on_step, .release = release };
 	wr->call = call;
 	wr->services = bj_rpc_svc(call);
+	job_init(&wr->job, call);
 	bj_arena_init(&wr->arena, MESSAGE_ARENA_BYTES);
 	bj_rpc_set_data(call, wr);
 	bj_rpc_want(call);
@@ -210,10 +199,8 @@ static void on_closed(struct bj_rpc_call *call, const struct bj_rpc_status *stat
 	struct writing *wr = bj_rpc_data(call);
 
 	(void)status;
-	if (wr && wr->is_busy)
-		wr->is_over = true;
-	else if (wr)
-		release(wr);
+	if (wr)
+		job_close(&wr->job);
 }
 
 /* ---- QueryWriteStatus ---- */
