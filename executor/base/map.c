@@ -82,6 +82,7 @@ bool bj_map_put(struct bj_map *map, struct bj_str key, void *value, void **out_o
 			return false;
 		slot = find_slot(map, key, hash);
 	}
+	bj_assert(slot != NULL); /* a table without slots has just got some */
 	if (out_old)
 		*out_old = is_new ? NULL : slot->value;
 	map->n_entries += is_new;

@@ -231,7 +231,7 @@ static int explain(const struct bj_command *command, const struct explain_flags 
 {
 	const Belljar__V1__ListReportsRequest request = make_request(flags, action);
 	const char *server = strip_scheme(flags->server ? flags->server : DEFAULT_SERVER);
-	Belljar__V1__ListReportsResponse *reply;
+	Belljar__V1__ListReportsResponse *reply = NULL;
 	struct bj_explained explained;
 
 	if (ask(server, &request, arena, &reply, err) < 0)
