@@ -236,6 +236,7 @@ static int explain(const struct bj_command *command, const struct explain_flags 
 
 	if (ask(server, &request, arena, &reply, err) < 0)
 		return bj_cli_fail(command, err, BJ_EXIT_FAILED);
+	bj_assert(reply != NULL); /* success gives one */
 	if (!bj_explain_order(reply, flags->all, arena, &explained)) {
 		(void)bj_err_set(err, BJ_RESOURCE_EXHAUSTED, "no memory for the reports");
 		return bj_cli_fail(command, err, BJ_EXIT_FAILED);
