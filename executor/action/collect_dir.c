@@ -328,6 +328,8 @@ static bool append_field(struct bj_buf *buf, char tag, struct bj_str bytes)
 static int store_tree(struct walk *w, struct bj_digest *out_digest)
 {
 	struct bj_buf buf = BJ_BUF_INIT(SIZE_MAX / 2);
+
+	bj_assert(w->newest != NULL); /* the root was finished last */
 	bool ok = append_field(&buf, 0x0a, w->newest->bytes);
 
 	for (const struct done *d = w->newest->older; d && ok; d = d->older)

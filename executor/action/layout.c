@@ -115,7 +115,7 @@ static int open_hot(struct bj_work *work, uint64_t hot_bytes, struct bj_store *s
 static int open_parts(struct bj_work *work, const char *dir, uint64_t hot_bytes,
 		      struct bj_store *store, struct bj_err *err)
 {
-	unsigned long janitor;
+	unsigned long janitor = 0;
 
 	work->dir_fd = open(dir, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (work->dir_fd < 0)

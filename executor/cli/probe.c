@@ -299,6 +299,7 @@ static int try_in_own_dir(struct trial *t, bool drop, struct bj_err *err)
 	t->work_dir = work;
 	t->jail_copy = copy;
 	int r = try_in(t, dir, drop, err);
+	t->work_dir = t->jail_copy = NULL; /* they end with this function */
 	(void)unlink(copy); /* what cannot be removed stays in the directory for temporary files */
 	(void)rmdir(work);
 	(void)rmdir(dir);

@@ -77,7 +77,7 @@ static int get_result(struct unary *u)
 {
 	const BJ_RE(GetActionResultRequest) *req =
 		(const BJ_RE(GetActionResultRequest) *)u->request;
-	struct bj_cache_entry entry;
+	struct bj_cache_entry entry = { 0 };
 	struct bj_digest action;
 	enum bj_digest_fn fn;
 	char text[BJ_DIGEST_STR_BYTES];

@@ -123,11 +123,12 @@ static void latency(size_t rounds)
 		     "median");
 	for (int v = 0; v < (int)N_VARIANTS; v++) {
 		qsort(samples[v], rounds, sizeof(uint64_t), by_value);
-		double median = (double)samples[v][rounds / 2] / 1e3,
-		       floor = (double)samples[0][rounds / 2] / 1e3;
+		size_t half = rounds / 2, quarter = rounds / 4;
+		double median = (double)samples[v][half] / 1e3,
+		       floor = (double)samples[0][half] / 1e3;
 		(void)printf("%-24s %8.0f %8.0f %8.0f   %+.0f\n", variants[v].name,
-			     (double)samples[v][0] / 1e3, (double)samples[v][rounds / 4] / 1e3,
-			     median, median - floor);
+			     (double)samples[v][0] / 1e3, (double)samples[v][quarter] / 1e3, median,
+			     median - floor);
 	}
 }
 

@@ -241,6 +241,7 @@ static pid_t zygote_of(const struct slot *s)
 	FILE *f = fopen(path, "re");
 	pid_t last = -1;
 	int pid;
+	/* NOLINTNEXTLINE(cert-err34-c): numbers that the kernel printed */
 	while (f && fscanf(f, "%d", &pid) == 1)
 		last = pid;
 	if (f)
@@ -285,6 +286,7 @@ static pid_t child_called(const char *name)
 	FILE *f = fopen(path, "re");
 	pid_t found = -1;
 	int pid;
+	/* NOLINTNEXTLINE(cert-err34-c): numbers that the kernel printed */
 	while (f && fscanf(f, "%d", &pid) == 1) {
 		char comm[32] = "";
 		(void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
@@ -353,6 +355,7 @@ static bool descends(int pid, int ancestor)
 			(void)fclose(f);
 		stat[n] = '\0';
 		const char *end = strrchr(stat, ')');
+		/* NOLINTNEXTLINE(cert-err34-c): a number that the kernel printed */
 		if (!end || sscanf(end + 1, " %*c %d", &pid) != 1)
 			return false;
 		if (pid == ancestor)

@@ -59,10 +59,9 @@ static void refused_as(long r, int want, const char *what)
 	int e = errno;
 	if (r >= 0)
 		bad(what, "succeeded");
-	else if (want && e != want)
-		bad(what, strerror(e));
-	else if (!want && e != EPERM && e != EACCES && e != ENOSYS && e != EROFS && e != ENOSPC &&
-		 e != EUSERS)
+	else if (want ? e != want
+		      : e != EPERM && e != EACCES && e != ENOSYS && e != EROFS && e != ENOSPC &&
+				 e != EUSERS)
 		bad(what, strerror(e));
 }
 

@@ -56,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		bj_assert(r == -BJ_INVALID_ARGUMENT || r == -BJ_RESOURCE_EXHAUSTED);
 		bj_assert(err.msg[0] == 'f' && err.msg[1] == ':');
 		bj_assert(strcmp(err.msg, again.msg) == 0);
+		/* NOLINTNEXTLINE(cert-exp42-c,cert-flp37-c,bugprone-suspicious-memory-comparison): a copy of the whole, padding too */
 		bj_assert(memcmp(&first, &before, sizeof(before)) == 0);
 	}
 	bj_arena_deinit(&arena);
