@@ -3,7 +3,7 @@
  * jail/observer-internal.h - what the files of the observer share; also for its tests.
  *
  *   observer_calls.c    which system calls are refused or seen, with their numbers and where their arguments are: data
- *   observer_filter.c   that table as a BPF program, and its attachment
+ *   observer_filter.c   that table as a BPF program, by libseccomp, and its attachment
  *   observer.c          the supervisor: receive, decode, answer, hand on
  *   observer_decode.c   one notified call to the records it makes
  *   observer_sockets.c  the same for socket calls
@@ -107,7 +107,7 @@ size_t bj_socketcalls(enum bj_observe level, uint8_t out_calls[8]);
 /* ---- observer_filter.c ---- */
 
 /** Longest program that can come out; the kernel's limit is 4096. */
-enum { BJ_FILTER_MAX = 1024 };
+enum { BJ_FILTER_MAX = 2048 };
 
 /** The filter of a machine that need not be this one: BJ_ARCH_X86_64 (with its 32-bit calls) or BJ_ARCH_AARCH64. */
 BJ_MUST_USE int bj_observer_filter_new_for(enum bj_arch arch, enum bj_observe level,

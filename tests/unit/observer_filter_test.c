@@ -78,6 +78,9 @@ static uint32_t run(const struct sock_fprog *program, const struct seccomp_data 
 			assert_in_range(insn->k, 0, sizeof(*data) - 4);
 			memcpy(&a, (const char *)data + insn->k, sizeof(a));
 			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= insn->k;
+			break;
 		case BPF_RET | BPF_K:
 			return insn->k;
 		case BPF_JMP | BPF_JA:
@@ -365,6 +368,68 @@ static void every_number(void **state)
 	}
 }
 
+/* The flags that make a call one to be noticed, and the one that makes it none. */
+static bool is_noticed_by_flags(const struct bj_call *call, uint64_t value, enum bj_observe level)
+{
+	static const uint32_t clone_new =
+		0x7e020000; /* NEWNS and the six from NEWCGROUP to NEWNET */
+	uint32_t flags = (uint32_t)value;
+
+	switch ((enum bj_call_test)call->test) {
+	case BJ_TEST_OPEN_FLAGS:
+		return level >= BJ_OBSERVE_DEFAULT || (flags & 3) || (flags & (O_CREAT | O_TRUNC));
+	case BJ_TEST_NAMED:
+		return !(flags & 0x1000);
+	case BJ_TEST_CLONE_NEW:
+		return flags & clone_new;
+	case BJ_TEST_UNSHARE_NEW:
+		return flags & (clone_new | 0x80);
+	case BJ_TEST_POINTER:
+		return value != 0;
+	default:
+		return flags == 0x5412 || flags == 0x541c; /* TIOCSTI, TIOCLINUX */
+	}
+}
+
+static void check_argument(const struct bj_call *call, enum bj_arch arch, enum bj_observe level,
+			   uint64_t value)
+{
+	uint64_t args[6] = { 0 };
+	uint32_t got, want = ALLOW;
+
+	args[call->test_arg] = value;
+	if (call->level <= level && is_noticed_by_flags(call, value, level))
+		want = call->shape == BJ_SHAPE_DENY && level == BJ_OBSERVE_OFF ? REFUSE(call->deny)
+									       : NOTIFY;
+	got = ask(level, audit_arch(arch), call->nr[arch], args);
+	if (got != want)
+		fail_msg("arch %d level %d %s %#jx: %#x, not %#x", arch, level, call->name,
+			 (uintmax_t)value, got, want);
+}
+
+/* Every call that an argument decides, with every one and two bits of that argument, and near the two requests of a terminal. */
+static void every_flag(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < bj_n_calls * BJ_ARCH_COUNT * N_LEVELS; i++) {
+		const struct bj_call *call = &bj_calls[i / BJ_ARCH_COUNT / N_LEVELS];
+		enum bj_arch arch = (enum bj_arch)(i / N_LEVELS % BJ_ARCH_COUNT);
+		enum bj_observe level = (enum bj_observe)(i % N_LEVELS);
+
+		if (call->nr[arch] < 0 || call->test == BJ_TEST_NONE ||
+		    call->test == BJ_TEST_SOCKETCALL)
+			continue;
+		for (unsigned int bits = 0; bits < 64 * 64; bits++)
+			check_argument(call, arch, level,
+				       UINT64_C(1) << bits / 64 | UINT64_C(1) << bits % 64);
+		for (uint64_t value = 0x5400; value < 0x5500; value++)
+			check_argument(call, arch, level, value);
+		check_argument(call, arch, level, 0);
+		check_argument(call, arch, level, UINT64_MAX);
+		check_argument(call, arch, level, 0xffffffff00005412);
+	}
+}
+
 static void numbers_agree_with_libseccomp(void **state)
 {
 	size_t n_known = 0;
@@ -529,6 +594,7 @@ int main(void)
 		cmocka_unit_test(socketcall_is_told_by_its_number),
 		cmocka_unit_test(an_unknown_architecture_is_refused),
 		cmocka_unit_test(every_number),
+		cmocka_unit_test(every_flag),
 		cmocka_unit_test(numbers_agree_with_libseccomp),
 		cmocka_unit_test(no_number_stands_twice),
 		cmocka_unit_test(every_refusal_has_its_reason),
