@@ -174,7 +174,7 @@ static void on_seen(void *ctx, const struct bj_update *update)
 	test_unlock();
 }
 
-static bool has_seen_locked(const struct seen *seen, enum bj_stage stage)
+BJ_UNUSED static bool has_seen_locked(const struct seen *seen, enum bj_stage stage)
 {
 	for (size_t i = 0; i < seen->n; i++)
 		if (seen->stages[i] == stage)
@@ -243,7 +243,7 @@ static void open_gate(struct bench *bench)
 	bj_assert(write(bench->fake.gate_fd, &one, sizeof(one)) == sizeof(one));
 }
 
-static void open_lookups(struct bench *bench)
+BJ_UNUSED static void open_lookups(struct bench *bench)
 {
 	test_lock();
 	bench->fake.is_lookup_open = true;
@@ -260,25 +260,26 @@ static struct bj_submit make_submit(char letter, const char *word)
 	return s;
 }
 
-static int submit(struct bench *bench, const struct bj_submit *s, struct seen *seen)
+BJ_UNUSED static int submit(struct bench *bench, const struct bj_submit *s, struct seen *seen)
 {
 	return bj_engine_submit(bench->engine, s, on_seen, seen, &seen->waiter, &bench->err);
 }
 
-static void submit_ok(struct bench *bench, char letter, const char *word, struct seen *seen)
+BJ_UNUSED static void submit_ok(struct bench *bench, char letter, const char *word,
+				struct seen *seen)
 {
 	struct bj_submit s = make_submit(letter, word);
 	if (submit(bench, &s, seen) != 0)
 		fail_msg("submit: %s", bench->err.msg);
 }
 
-static int wait_for(struct bench *bench, const char *name, struct seen *seen)
+BJ_UNUSED static int wait_for(struct bench *bench, const char *name, struct seen *seen)
 {
 	return bj_engine_wait(bench->engine, bj_str_of(name), on_seen, seen, &seen->waiter,
 			      &bench->err);
 }
 
-static void expect_stages(const struct seen *seen, const char *digits)
+BJ_UNUSED static void expect_stages(const struct seen *seen, const char *digits)
 {
 	char got[MAX_STAGES + 1] = "";
 	test_lock();
