@@ -395,9 +395,10 @@ static void a_stop_in_the_middle(void **state)
 	counter_wait(&running.messages, 2);
 	execute(&w, &queued, 'b');
 	counter_wait(&queued.messages, 1);
-	world_down(&w);
+	bj_rpc_server_stop(BJ_STEAL_PTR(w.fixture.server), 0);
 	stream_end(&running);
 	stream_end(&queued);
+	world_down(&w);
 	assert_int_not_equal(running.code, BJ_OK);
 	assert_int_equal(w.bench.fake.n_runs, 1);
 	assert_int_equal(w.bench.fake.n_cancelled, 1);
