@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The engine with a fake runner. It is long because each way to end, to merge and to leave is a scene of its own over one bench. */
 #include "tests/unit/action_engine_util.h"
 
 #include "executor/base/log.h"
