@@ -101,6 +101,7 @@ static int get_result(struct unary *u)
 		bj_digest_str(&action, text);
 		return bj_err_set(&u->err, BJ_NOT_FOUND, "no result of action %s is cached", text);
 	}
+	bj_assert(entry.result);
 	tell_hit(u, req, &action, &entry);
 	if (req->inline_stdout)
 		inline_blob(u, entry.result->stdout_digest, &entry.result->stdout_raw, &budget);
