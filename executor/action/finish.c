@@ -57,11 +57,59 @@ int life_collect(struct life *life)
 
 /* ---- facts that no attempt shows ---- */
 
+/** A directory of outputs that lies behind a declared symlink: what is in `real` was declared as being in `declared`. */
+struct alias {
+	struct bj_str declared, real; /* absolute */
+};
+
 struct leftovers {
 	struct life *life;
-	struct bj_buf path;
+	struct alias *aliases;
+	size_t n_aliases;
+	struct bj_buf path, other;
 	bool cut;
 };
+
+static bool find_aliases(struct leftovers *l)
+{
+	const struct bjp_policy *policy = l->life->policy;
+	struct bj_arena *arena = &l->life->scratch;
+	const struct bj_str *dirs;
+	size_t n;
+
+	bjp_output_parents(policy, &dirs, &n);
+	l->aliases = BJ_ARENA_ARRAY(arena, struct alias, n);
+	for (size_t i = 0; l->aliases && i < n; i++) {
+		struct bj_str dir = bj_str_of(
+			bj_arena_printf(arena, BJ_JAIL_ROOT "/%.*s", BJ_STR_FMT(dirs[i])));
+		struct bj_str real = dir.ptr ? bjp_resolve_declared(policy, arena, dir) : dir;
+
+		if (!real.ptr)
+			return false;
+		if (!bj_str_eq(real, dir))
+			l->aliases[l->n_aliases++] = (struct alias){ dir, real };
+	}
+	return l->aliases != NULL;
+}
+
+/* Is it an output under the name that was declared for it? */
+static bool is_output_elsewhere(struct leftovers *l, struct bj_str path)
+{
+	for (size_t i = 0; i < l->n_aliases; i++) {
+		const struct alias *a = &l->aliases[i];
+
+		if (!bjp_path_is_below(path, a->real))
+			continue;
+		bj_buf_clear(&l->other);
+		(void)bj_buf_append_str(&l->other,
+					a->declared); /* a refused append shows in the next */
+		if (!bj_buf_append_str(&l->other, bj_str_sub(path, a->real.len, path.len)))
+			return false;
+		if (bjp_classify(l->life->policy, bj_buf_str(&l->other)) == BJP_OUTPUT)
+			return true;
+	}
+	return false;
+}
 
 /* What lies in an output, or below scratch that the environment names, was asked for; a replaced input was reported as an attempt. */
 static void on_left(void *ctx, const struct bj_left *left)
@@ -90,7 +138,9 @@ static void on_left(void *ctx, const struct bj_left *left)
 	default:
 		break;
 	}
-	bjp_collect_undeclared_output(l->life->collector, bj_buf_str(&l->path), left->size_bytes);
+	if (!is_output_elsewhere(l, bj_buf_str(&l->path)))
+		bjp_collect_undeclared_output(l->life->collector, bj_buf_str(&l->path),
+					      left->size_bytes);
 }
 
 /* What was alive when we killed it, at a timeout, was no stray: it was the action. */
@@ -127,11 +177,18 @@ static void note_missing(struct life *life)
 
 static int note_left(struct life *life, bool *out_cut)
 {
-	struct leftovers l = { .life = life, .path = BJ_BUF_INIT(LEFT_PATH_MAX_BYTES) };
+	struct leftovers l = { .life = life,
+			       .path = BJ_BUF_INIT(LEFT_PATH_MAX_BYTES),
+			       .other = BJ_BUF_INIT(LEFT_PATH_MAX_BYTES) };
 	bool cut = false;
+
+	if (!find_aliases(&l))
+		return bj_err_set(&life->failure.err, BJ_RESOURCE_EXHAUSTED,
+				  "out of memory for what the action left behind");
 	int r = bj_collect_left(&life->layout, LEFT_MAX, on_left, &l, &cut, &life->failure.err);
 
 	bj_buf_deinit(&l.path);
+	bj_buf_deinit(&l.other);
 	*out_cut = cut || l.cut;
 	return r < 0 ? bj_err_wrap(&life->failure.err, "look at what the action left behind") : 0;
 }

@@ -139,7 +139,7 @@ static bool look_below(const char *dir, const char *rel, struct bjp_evidence *ev
 	char path[PATH_MAX];
 	int n = snprintf(path, sizeof(path), "%s/%s", dir, rel);
 
-	return n > 0 && (size_t)n < sizeof(path) && look(path, evidence);
+	return dir[0] && n > 0 && (size_t)n < sizeof(path) && look(path, evidence);
 }
 
 /*
