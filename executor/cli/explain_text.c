@@ -84,6 +84,9 @@ struct bj_sentence bj_explain_sentence(const Belljar__V1__SandboxReport *report,
 	struct bj_str line = without_head(
 		bjp_summary_lines(&one, BJ_STR_LIT(BJ_JAIL_ROOT), target, BJ_STR_NULL, arena),
 		target, arena);
+	/* The console has no line for what a failed command did not make; whoever asks is told. */
+	if (!line.len && v->wanted[0])
+		line = bj_str_of(bj_arena_printf(arena, "did not make its output %s", v->wanted));
 	const char *fix = line.len ? memmem(line.ptr, line.len, mark, strlen(mark)) : NULL;
 	if (!fix)
 		return (struct bj_sentence){ .what = line, .fix = bj_str_of(v->hint) };

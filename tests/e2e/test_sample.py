@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sample workspace through an unmodified Bazel: a clean half without a record, a half with one record a target."""
 
+import os
 import re
+import subprocess
 import unittest
 
+from bjtest import env
 from bjtest.server import Server
 
 from workspace import Workspace, bazels, explain
@@ -61,6 +64,13 @@ class Sample(unittest.TestCase):
                 self.assertEqual(code, 3)
                 if self.bazel == "bazel":  # 2.1.0 does not tell its target
                     self.assertTrue(any(k == kind and path in r for k, r in flatten(records)), records)
+
+    def test_explain_has_words_for_every_record(self):
+        self.bazel_run("build", "//bad:header", code=1)
+        done = subprocess.run([os.path.join(env.BIN, "belljar"), "explain", "--server=" + self.server.address, "--last-build"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False, timeout=30)
+        self.assertIn("did not make its output bazel-out/", done.stdout)
+        self.assertNotRegex(done.stdout, r"(?m): *$")
 
     def test_a_cached_result_shows_the_same_lines(self):
         first = self.bazel_run("build", "//bad:leftover")
