@@ -213,12 +213,14 @@ int life_command(struct life *life)
 	/* Spec: the timeout covers the execution only, not the queue, nor fetching. */
 	uint64_t deadline =
 		life->timeout_ns == BJ_NEVER_NS ? BJ_NEVER_NS : bj_deadline_ns(life->timeout_ns);
+	life->was_short = bj_work_is_short(life->runner->opts.work);
 	r = bj_jail_run(life->runner->jails[life->slot], &spec, &hooks, deadline,
 			life->control->cancel_fd, &life->jail, &life->failure.err);
 	life->has_lost_jail = r == -BJ_UNAVAILABLE;
 	if (r < 0)
 		return r;
 	life->has_run = true;
+	life->was_short = life->was_short || bj_work_is_short(life->runner->opts.work);
 	if (life->jail.end == BJ_END_CANCELLED)
 		return bj_err_set(&life->failure.err, BJ_CANCELLED,
 				  "cancelled while running: no client waits for it any more");

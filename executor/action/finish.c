@@ -154,6 +154,17 @@ static void note_strays(struct life *life)
 				  bj_str_of(life->jail.strays[i].argv0));
 }
 
+/* An action that meets a full disk and goes on has another result than alone: it is told, and not cached. */
+static void note_shortage(struct life *life)
+{
+	if (!life->was_short)
+		return;
+	bjp_collect_resource(life->collector, "disk",
+			     BJ_STR_LIT("the work area was full while it ran: see workBytes"));
+	bj_warn("action: the work area is full, the result is not cached action=%.*s",
+		BJ_STR_FMT(life->request->client.target));
+}
+
 static bool command_failed(const struct life *life)
 {
 	return life->jail.end != BJ_END_EXITED || life->jail.exit_code != 0;
@@ -202,6 +213,7 @@ static int judge(struct life *life)
 	bool cut;
 
 	note_strays(life);
+	note_shortage(life);
 	note_missing(life);
 	int r = note_left(life, &cut);
 
@@ -275,7 +287,8 @@ static bool is_closed(const struct life *life)
 {
 	bool observed = life->settings.observe == BJP_OBSERVE_OFF || life->jail.observer.complete;
 
-	return observed && !life->judged.network_success && life->jail.n_strays_total == 0;
+	return observed && !life->judged.network_success && life->jail.n_strays_total == 0 &&
+	       !life->was_short;
 }
 
 static void judge_exit_code(struct life *life)

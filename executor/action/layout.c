@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "executor/base/alloc.h"
@@ -187,6 +188,15 @@ static bool has_empty_scratch(struct bj_work *work, const struct bj_layout *layo
 	       unlinkat(work->dir_fd, layout->shm, AT_REMOVEDIR) == 0;
 }
 
+bool bj_work_is_short(const struct bj_work *work)
+{
+	struct statvfs fs;
+
+	if (fstatvfs(work->dir_fd, &fs) < 0)
+		return true; /* not to be known: the careful answer */
+	return fs.f_bavail < fs.f_blocks / 64 || (fs.f_files && fs.f_favail < fs.f_files / 64);
+}
+
 void bj_layout_drop(struct bj_work *work, struct bj_layout *layout)
 {
 	if (!layout->dir[0])
@@ -198,7 +208,8 @@ void bj_layout_drop(struct bj_work *work, struct bj_layout *layout)
 
 	bj_close_fdp(&layout->lower_fd);
 	bj_close_fdp(&layout->upper_fd);
-	if (!is_small)
+	/* In want of room the next action must find it, not the janitor's good intention. */
+	if (!is_small && !bj_work_is_short(work))
 		r = throw_away(work, layout->dir);
 	if (r == -EAGAIN)
 		r = bj_remove_tree(work->dir_fd, layout->dir);

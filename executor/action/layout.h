@@ -67,6 +67,11 @@ BJ_MUST_USE int bj_layout_make(struct bj_work *work, const struct bj_tree *tree,
 			       uid_t uid, gid_t gid, bj_private_fn is_private, void *ctx,
 			       struct bj_arena *arena, struct bj_layout *out_layout,
 			       struct bj_missing *out_missing, struct bj_err *err);
+/**
+ * bj_work_is_short() - is the work area, which all slots share, as good as full? What an action does then depends on its neighbours:
+ * its result says so and is not cached.
+ */
+bool bj_work_is_short(const struct bj_work *work);
 /** Closes the descriptors; a small tree is removed at once, another renamed to trash for the janitor thread. Accepts BJ_LAYOUT_NULL. */
 void bj_layout_drop(struct bj_work *work, struct bj_layout *layout);
 

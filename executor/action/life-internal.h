@@ -70,6 +70,7 @@ struct life {
 
 	struct stream out, err; /* RUN */
 	struct bj_jail_result jail;
+	bool was_short; /* the work area was as good as full before or after the run */
 	bool has_run;
 	bool has_lost_jail;	 /* its zygote died: the slot needs a new one */
 	struct bj_arena scratch; /* short-lived strings of the observer's callbacks */

@@ -168,6 +168,23 @@ class Records(Case):
         self.run_sh(script + "; exit 3", 3, platform={"sandbox.onViolation": "fail"})
         self.run_sh(script, platform={"sandbox.onViolation": "off"})
 
+    def test_a_host_name_is_the_network(self):
+        """Nobody answers libc on loopback's port 53: the wish is recorded all the same."""
+        outcome = self.run_sh("getent hosts example.com; true")
+        self.assertEqual(53, self.one(outcome, "NETWORK").port)
+        self.assertIn(b"host name", outcome.stderr)
+
+    def test_full_work_area(self):
+        """An action that meets a full disk and goes on has another result than alone: told, and not cached (L92)."""
+        server = self.new_server(config={"workBytes": 16 << 20})
+        client = self.new_client(server)
+        client.wait_caching()
+        action = client.sh("dd if=/dev/zero of=/tmp/x bs=1M count=64 2>/dev/null || true")
+        outcome = self.assert_ran(client.execute(action))
+        self.assertEqual("disk", self.one(outcome, "RESOURCE").operation)
+        self.assertIsNone(client.get_result(action))
+        self.assert_ran(client.run("test -z \"$(ls -A /tmp)\" && : > g", outputs=["g"]))
+
     def test_server_log(self):
         outcome = self.run_sh("mkdir /foo; true")
         log = outcome.response.server_logs["sandbox"]
