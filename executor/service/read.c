@@ -20,7 +20,9 @@ struct reading {
 	struct bj_digest digest;
 	uint64_t offset, end; /* bytes still to be sent: [offset, end) */
 	int fd;		      /* -EBADF before the first chunk */
-	grpc_slice chunk;     /* read, on its way to the loop */
+	struct bj_hasher
+		*hasher;  /* of a read from 0 to the end: what rots on the disk is found here */
+	grpc_slice chunk; /* read, on its way to the loop */
 	struct bj_err err;
 };
 
@@ -44,6 +46,8 @@ static void release(struct job *job)
 	struct reading *rd = BJ_CONTAINER_OF(job, struct reading, job);
 
 	bj_close_fdp(&rd->fd);
+	bj_hasher_free(rd->hasher);
+	rd->hasher = NULL;
 	grpc_slice_unref(rd->chunk);
 	rd->chunk = grpc_empty_slice();
 }
@@ -77,6 +81,8 @@ static int open_blob(struct reading *rd)
 		bj_digest_str(&rd->digest, text);
 		return bj_err_set(&rd->err, BJ_NOT_FOUND, "blob %s is not in the CAS", text);
 	}
+	if (r == 0 && rd->offset == 0 && rd->end == rd->digest.size_bytes)
+		r = bj_hasher_new(rd->digest.fn, &rd->hasher, &rd->err);
 	return r;
 }
 
@@ -103,6 +109,26 @@ static int read_chunk(struct reading *rd)
 	return 0;
 }
 
+/* The last chunk of a whole read is not sent before the bytes have hashed to their name. */
+static int verify(struct reading *rd)
+{
+	char text[BJ_DIGEST_STR_BYTES];
+
+	if (!rd->hasher)
+		return 0;
+	bj_hasher_update(rd->hasher, GRPC_SLICE_START_PTR(rd->chunk), GRPC_SLICE_LENGTH(rd->chunk));
+	if (rd->offset + GRPC_SLICE_LENGTH(rd->chunk) < rd->end)
+		return 0;
+	struct bj_digest got = bj_hasher_finish(rd->hasher);
+
+	if (bj_digest_eq(&got, &rd->digest))
+		return 0;
+	bj_store_discard(rd->services->opts.store, &rd->digest);
+	bj_digest_str(&rd->digest, text);
+	return bj_err_set(&rd->err, BJ_DATA_LOSS, "blob %s was damaged on the disk; it is dropped",
+			  text);
+}
+
 static void work(struct job *job)
 {
 	struct reading *rd = BJ_CONTAINER_OF(job, struct reading, job);
@@ -110,6 +136,8 @@ static void work(struct job *job)
 
 	if (r == 0)
 		r = read_chunk(rd);
+	if (r == 0)
+		r = verify(rd);
 	bj_assert((r < 0) == bj_err_is_set(&rd->err));
 }
 

@@ -419,3 +419,23 @@ class QueryWriteStatus(Case):
             name = "uploads/%s/%s" % (uuid.uuid4(), part)
             with self.subTest(name=name), self.assert_code(c.INVALID_ARGUMENT):
                 self.client.write_status(name)
+
+
+class Rot(Case):
+    def test_damaged_blob_is_never_served_whole(self):
+        """L46: bytes that changed on the disk are found before the last of them is sent, and the blob is missing from then on."""
+        server = self.new_server()
+        client = self.new_client(server)
+        data = os.urandom(3 << 20)
+        digest = client.put(data)
+        found = [os.path.join(at, name) for at, _, names in os.walk(os.path.join(server.store, "blobs"))
+                 for name in names if name.startswith(digest.hash)]
+        self.assertEqual(1, len(found))
+        os.chmod(found[0], 0o644)
+        with open(found[0], "r+b") as f:
+            f.write(bytes([data[0] ^ 1]))
+        with self.assert_code(15, words=(digest.hash,)):
+            client.read(digest)
+        self.assertFalse(client.has(digest))
+        client.put(data)
+        self.assertEqual(data, client.read(digest))
