@@ -415,9 +415,12 @@ static void collect_inet(struct bjp_collector *collector, const struct bjp_attem
 	char buf[128];
 	bool is_new;
 	struct bj_str key;
-	if (address.len == 0 || is_loopback(address) || is_bind(a))
+	/* libc asks loopback for a host name when no server is configured: nobody is there, and what was wanted is the network. */
+	bool is_lookup = is_loopback(address) && port == BJP_DNS_PORT;
+	if (address.len == 0 || (is_loopback(address) && !is_lookup) || is_bind(a))
 		return;
-	collector->network_success |= a->error == 0 || a->error == EINPROGRESS;
+	if (!is_lookup) /* a datagram to nobody is sent, and lost */
+		collector->network_success |= a->error == 0 || a->error == EINPROGRESS;
 	if (!make_endpoint(buf, address, port, &key)) {
 		collector->counters.dropped++;
 		return;

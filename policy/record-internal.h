@@ -156,4 +156,7 @@ struct bj_str bjp_record_hint(const struct bjp_record *record, struct bj_arena *
 bool bjp_is_header(struct bj_str path);
 bool bjp_is_source(struct bj_str path);
 
+/** Where host names are asked for. */
+enum { BJP_DNS_PORT = 53 };
+
 #endif

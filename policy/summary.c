@@ -74,6 +74,11 @@ static void put_missing_output(struct summary *s, const struct bjp_record *r)
 static void put_network(struct summary *s, const struct bjp_record *r)
 {
 	bool is_v6 = bj_str_find(r->address, ':', 0) < r->address.len;
+	if (r->port == BJP_DNS_PORT && (bj_str_has_prefix(r->address, BJ_STR_LIT("127.")) ||
+					bj_str_eq(r->address, BJ_STR_LIT("::1")))) {
+		put(s, "looked up a host name, but actions have no network");
+		return;
+	}
 	put(s, r->enforced ? "tried to reach " : "reached ");
 	put(s, is_v6 ? "[" : "");
 	put_shown(s, r->address, SHOWN_NAME);

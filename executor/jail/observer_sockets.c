@@ -12,6 +12,7 @@
 #include "executor/jail/observer-internal.h"
 
 enum {
+	DNS_PORT = 53,
 	MAX_MESSAGES = 1024, /* the kernel's own limit of sendmmsg */
 	MESSAGES_AT_ONCE = 16,
 };
@@ -31,7 +32,10 @@ static void see_inet(const struct bj_seen *s, const struct bj_address *address, 
 	struct bj_record *record;
 
 	/* To connect to "any" is to connect to oneself; to bind to it is local where there is nobody else. */
-	if (address->is_loopback || (address->is_any && (!is_bind || has_only_loopback(s))))
+	/* Port 53 of loopback is where libc asks for a host name when no server is configured: the commonest way to the network. */
+	bool is_own = address->is_loopback && address->port != DNS_PORT;
+
+	if (is_own || (address->is_any && (!is_bind || has_only_loopback(s))))
 		return;
 	record = bj_seen_begin(s);
 	if (!record)
@@ -40,7 +44,7 @@ static void see_inet(const struct bj_seen *s, const struct bj_address *address, 
 	record->attempt.family = address->family;
 	record->attempt.port = address->port;
 	memcpy(record->attempt.address, address->text, sizeof(record->attempt.address));
-	if (has_only_loopback(s))
+	if (!address->is_loopback && has_only_loopback(s))
 		record->attempt.error = is_bind ? EADDRNOTAVAIL : ENETUNREACH;
 }
 

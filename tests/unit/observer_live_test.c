@@ -896,8 +896,11 @@ static int talk(void *arg)
 	in6.sin6_addr.s6_addr[0] = 0x20;
 	in6.sin6_addr.s6_addr[15] = 1;
 	results[4] = result_of(connect(tcp6, (void *)&in6, sizeof(in6)));
-	/* Not seen: loopback, any, disconnect, netlink, send without an address. */
+	/* The name server that libc falls back to is a wish for the network. */
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	(void)connect(tcp, (void *)&in, sizeof(in));
+	/* Not seen: loopback, any, disconnect, netlink, send without an address. */
+	in.sin_port = htons(54);
 	(void)connect(tcp, (void *)&in, sizeof(in));
 	in.sin_addr.s_addr = htonl(INADDR_ANY);
 	(void)connect(tcp, (void *)&in, sizeof(in));
@@ -933,6 +936,7 @@ static void network(void **state)
 		{ BJ_OP_SEND, AF_INET, "198.51.100.1", "", 53, 2 },
 		{ BJ_OP_SEND, AF_INET, "198.51.100.1", "", 53, -1 },
 		{ BJ_OP_CONNECT, AF_INET6, "2000::1", "", 443, 4 },
+		{ BJ_OP_CONNECT, AF_INET, "127.0.0.1", "", 53, -1 },
 		{ BJ_OP_CONNECT, AF_UNIX, "", "/run/none/docker.sock", 0, 5 },
 		{ BJ_OP_BIND, AF_UNIX, "", NULL, 0, 6 },
 		{ BJ_OP_BIND, AF_UNIX, "", NULL, 0, 7 },
