@@ -402,10 +402,10 @@ const struct bj_command bj_serve_command = {
 	.summary = "run actions for a Remote Execution client, with a cache in the same process",
 	.operands = "",
 	.max_operands = 0,
-	.details =
-		"SIGTERM, SIGINT and SIGHUP stop it: running calls have stopGraceSeconds to end.\n"
-		"Exit status: 0 stopped as asked, 1 it could not start, 2 wrong arguments or "
-		"configuration.\n",
+	.details = "SIGTERM, SIGINT and SIGHUP stop it: running calls have stopGraceSeconds to "
+		   "end, or until a second one.\n"
+		   "Exit status: 0 stopped as asked, 1 it could not start, 2 wrong arguments or "
+		   "configuration.\n",
 	.flags = bj_serve_flags,
 	.n_flags = BJ_SERVE_N_FLAGS,
 	.help = help,
